@@ -1,0 +1,3 @@
+//! Speed, as ratios from one run.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The reference engine: turmoil 0.7.

@@ -1,0 +1,410 @@
+//! What is true of the nodes on every engine: who is up, in which incarnation, who
+//! is paused, what each clock shows, and the keyed draws of each machine.
+//!
+//! Tasks of nodes run inside [`Scoped`], which asks the world before each poll: a
+//! task of a dead incarnation is dropped, a task of a paused node keeps its waker
+//! here until the node is resumed. That is all that a pause is, on every engine.
+//!
+//! Locking: one mutex, never held while a waker is woken or dropped, because that
+//! may run foreign destructors that come back here.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::net::Ipv4Addr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use lockstorm::host::BoxFuture;
+use tokio::task::AbortHandle;
+
+use super::clock::{ClockChange, NodeClock};
+use crate::draw::Draw;
+use crate::history::Name;
+
+/// A node, by its position in the stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u16);
+
+impl NodeId {
+    /// As an index.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// The first sign that a fault did something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Touch {
+    /// A message could not cross a cut.
+    Cut {
+        /// Sender.
+        from: NodeId,
+        /// Receiver.
+        to: NodeId,
+    },
+    /// A message took a slowed link.
+    Slowed {
+        /// Sender.
+        from: NodeId,
+        /// Receiver.
+        to: NodeId,
+    },
+    /// A task of a paused node was due and did not run.
+    Frozen {
+        /// The node.
+        node: NodeId,
+    },
+    /// A program read a clock that is not true, or waited by it.
+    Clock {
+        /// The node.
+        node: NodeId,
+    },
+}
+
+/// Hears of touches.
+pub type TouchListener = Arc<dyn Fn(Touch) + Send + Sync>;
+
+/// May a task run?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Admission {
+    Run,
+    Frozen,
+    Dead,
+}
+
+struct Node {
+    name: Name,
+    up: bool,
+    incarnation: u32,
+    paused: u32,
+    paused_groups: BTreeMap<String, u32>,
+    frozen: Vec<Waker>,
+    clock: NodeClock,
+    clock_changed: bool,
+    tasks: Vec<AbortHandle>,
+    draws: BTreeMap<&'static str, Draw>,
+}
+
+/// The nodes of a run.
+pub struct World {
+    seed: u64,
+    now_us: AtomicU64,
+    nodes: Mutex<Vec<Node>>,
+    touched: Mutex<Option<TouchListener>>,
+}
+
+impl World {
+    /// A world of nodes with these names, all down, clocks true, at time 0.
+    pub fn new(seed: u64, names: impl IntoIterator<Item = Name>) -> Arc<World> {
+        let nodes = names.into_iter().map(|name| Node {
+            name,
+            up: false,
+            incarnation: 0,
+            paused: 0,
+            paused_groups: BTreeMap::new(),
+            frozen: Vec::new(),
+            clock: NodeClock::default(),
+            clock_changed: false,
+            tasks: Vec::new(),
+            draws: BTreeMap::new(),
+        });
+        Arc::new(World {
+            seed,
+            now_us: AtomicU64::new(0),
+            nodes: Mutex::new(nodes.collect()),
+            touched: Mutex::new(None),
+        })
+    }
+
+    /// The storm's seed.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// True simulated time, µs.
+    pub fn now_us(&self) -> u64 {
+        self.now_us.load(Ordering::Relaxed)
+    }
+
+    /// Moves true time; for engines.
+    pub fn set_now_us(&self, now_us: u64) {
+        self.now_us.store(now_us, Ordering::Relaxed);
+    }
+
+    /// How many nodes there are.
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether there are no nodes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The node of this name.
+    pub fn find(&self, name: &str) -> Option<NodeId> {
+        let index = self.lock().iter().position(|node| &*node.name == name)?;
+        u16::try_from(index).ok().map(NodeId)
+    }
+
+    /// A node's name.
+    pub fn name(&self, node: NodeId) -> Name {
+        self.lock()[node.index()].name.clone()
+    }
+
+    /// A node's address: 192.168.0.1 for node 0, and so on. Engines with addresses
+    /// of their own map them to these.
+    pub fn address(node: NodeId) -> Ipv4Addr {
+        let number = u32::from(node.0) + 1;
+        Ipv4Addr::from(0xC0A8_0000 + number)
+    }
+
+    /// The node of an [`address`](World::address).
+    pub fn node_at(&self, address: Ipv4Addr) -> Option<NodeId> {
+        let number = u32::from(address).checked_sub(0xC0A8_0000 + 1)?;
+        let number = u16::try_from(number).ok()?;
+        (usize::from(number) < self.len()).then_some(NodeId(number))
+    }
+
+    /// Whether the node is up.
+    pub fn is_up(&self, node: NodeId) -> bool {
+        self.lock()[node.index()].up
+    }
+
+    /// The node's incarnation: 0 before the first start.
+    pub fn incarnation(&self, node: NodeId) -> u32 {
+        self.lock()[node.index()].incarnation
+    }
+
+    /// Whether this incarnation of the node is the living one.
+    pub fn is_alive(&self, node: NodeId, incarnation: u32) -> bool {
+        let node = &self.lock()[node.index()];
+        node.up && node.incarnation == incarnation
+    }
+
+    /// Begins a new incarnation and tells its number. `None` if the node is up.
+    pub fn start(&self, node: NodeId) -> Option<u32> {
+        let node = &mut self.lock()[node.index()];
+        if node.up {
+            return None;
+        }
+        node.up = true;
+        node.incarnation += 1;
+        Some(node.incarnation)
+    }
+
+    /// Ends the living incarnation: its tasks are aborted and never polled again.
+    /// False if the node was down already.
+    pub fn crash(&self, node: NodeId) -> bool {
+        let (tasks, frozen) = {
+            let node = &mut self.lock()[node.index()];
+            if !node.up {
+                return false;
+            }
+            node.up = false;
+            node.paused = 0;
+            node.paused_groups.clear();
+            (std::mem::take(&mut node.tasks), std::mem::take(&mut node.frozen))
+        };
+        for task in tasks {
+            task.abort();
+        }
+        drop(frozen);
+        true
+    }
+
+    /// Freezes the node's tasks, or those of one group. Pauses nest.
+    pub fn pause(&self, node: NodeId, group: Option<&str>) {
+        let node = &mut self.lock()[node.index()];
+        match group {
+            None => node.paused += 1,
+            Some(group) => *node.paused_groups.entry(group.to_owned()).or_default() += 1,
+        }
+    }
+
+    /// Ends one pause with the same arguments. Nothing if there is none.
+    pub fn resume(&self, node: NodeId, group: Option<&str>) {
+        let frozen = {
+            let node = &mut self.lock()[node.index()];
+            match group {
+                None => node.paused = node.paused.saturating_sub(1),
+                Some(group) => {
+                    if let Some(count) = node.paused_groups.get_mut(group) {
+                        *count -= 1;
+                        if *count == 0 {
+                            node.paused_groups.remove(group);
+                        }
+                    }
+                }
+            }
+            std::mem::take(&mut node.frozen)
+        };
+        for waker in frozen {
+            waker.wake();
+        }
+    }
+
+    /// A node's monotonic clock, µs.
+    pub fn monotonic_us(&self, node: NodeId) -> u64 {
+        let (reading, changed) = {
+            let node = &self.lock()[node.index()];
+            (node.clock.monotonic_us(self.now_us()), node.clock_changed)
+        };
+        if changed {
+            self.touch(Touch::Clock { node });
+        }
+        reading
+    }
+
+    /// A node's wall clock, µs since the Unix epoch.
+    pub fn wall_us(&self, node: NodeId) -> i64 {
+        let (reading, changed) = {
+            let node = &self.lock()[node.index()];
+            (node.clock.wall_us(self.now_us()), node.clock_changed)
+        };
+        if changed {
+            self.touch(Touch::Clock { node });
+        }
+        reading
+    }
+
+    /// The true time at which a node's monotonic clock will show this, µs.
+    pub fn true_us_of(&self, node: NodeId, monotonic_us: u64) -> u64 {
+        self.lock()[node.index()].clock.true_us_of(monotonic_us)
+    }
+
+    /// Changes a node's clock. Engines then wake the node's timers.
+    pub fn change_clock(&self, node: NodeId, change: ClockChange) {
+        let now_us = self.now_us();
+        let node = &mut self.lock()[node.index()];
+        node.clock.change(now_us, change);
+        node.clock_changed = true;
+    }
+
+    /// The next draw of this machine for `purpose`.
+    pub fn random(&self, node: NodeId, purpose: &'static str) -> u64 {
+        let node = &mut self.lock()[node.index()];
+        let name = node.name.clone();
+        node.draws.entry(purpose).or_insert_with(|| Draw::new(self.seed, purpose, &name)).bits()
+    }
+
+    /// Has `listener` told of every touch from now on; `None` turns it off.
+    pub fn on_touch(&self, listener: Option<TouchListener>) {
+        *self.touched.lock().unwrap_or_else(PoisonError::into_inner) = listener;
+    }
+
+    /// Tells that a fault did something; for engines.
+    pub fn touch(&self, touch: Touch) {
+        let listener = self.touched.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(listener) = listener {
+            listener(touch);
+        }
+    }
+
+    /// Spawns `future` as a task of this incarnation on the current tokio runtime.
+    /// `None` if the incarnation is dead: what a crashed program's destructors would
+    /// still like to start does not start.
+    pub fn spawn(
+        self: &Arc<Self>,
+        node: NodeId,
+        incarnation: u32,
+        group: &'static str,
+        future: BoxFuture<'static, ()>,
+    ) -> Option<AbortHandle> {
+        if !self.is_alive(node, incarnation) {
+            return None;
+        }
+        let scoped = Scoped { world: self.clone(), node, incarnation, group, future: Some(future) };
+        let abort = tokio::spawn(scoped).abort_handle();
+        let node = &mut self.lock()[node.index()];
+        if node.tasks.len() == node.tasks.capacity() {
+            node.tasks.retain(|task| !task.is_finished());
+        }
+        node.tasks.push(abort.clone());
+        Some(abort)
+    }
+
+    /// Wraps a future so that it runs as part of this incarnation: for engines that
+    /// hand a node's main program to somebody else's scheduler.
+    pub fn scope(
+        self: &Arc<Self>,
+        node: NodeId,
+        incarnation: u32,
+        group: &'static str,
+        future: BoxFuture<'static, ()>,
+    ) -> Scoped {
+        Scoped { world: self.clone(), node, incarnation, group, future: Some(future) }
+    }
+
+    fn admit(&self, scoped: &Scoped, waker: &Waker) -> Admission {
+        let node = &mut self.lock()[scoped.node.index()];
+        if !node.up || node.incarnation != scoped.incarnation {
+            return Admission::Dead;
+        }
+        let group_paused =
+            !node.paused_groups.is_empty() && node.paused_groups.contains_key(scoped.group);
+        if node.paused > 0 || group_paused {
+            node.frozen.push(waker.clone());
+            return Admission::Frozen;
+        }
+        Admission::Run
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Node>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("World")
+            .field("now_us", &self.now_us())
+            .field("nodes", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A task of one incarnation of one node.
+pub struct Scoped {
+    world: Arc<World>,
+    node: NodeId,
+    incarnation: u32,
+    group: &'static str,
+    future: Option<BoxFuture<'static, ()>>,
+}
+
+impl Future for Scoped {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        match self.world.admit(&self, context.waker()) {
+            Admission::Dead => {
+                self.future = None;
+                Poll::Ready(())
+            }
+            Admission::Frozen => {
+                self.world.touch(Touch::Frozen { node: self.node });
+                Poll::Pending
+            }
+            Admission::Run => match self.future.as_mut() {
+                Some(future) => future.as_mut().poll(context),
+                None => Poll::Ready(()),
+            },
+        }
+    }
+}
+
+impl fmt::Debug for Scoped {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Scoped")
+            .field("node", &self.node)
+            .field("incarnation", &self.incarnation)
+            .field("group", &self.group)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,1 @@
+//! Faults: how each kind of a plan is applied, told and noticed.

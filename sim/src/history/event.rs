@@ -1,0 +1,342 @@
+//! The events of a run, schema version 1.
+//!
+//! Three views of a lock are kept apart, because the gaps between them are the
+//! bugs: the *record* at the server ([`What::RecordSet`] and its kin), the *belief*
+//! of the client ([`What::AcquireReturned`], [`What::BeliefEnded`]), and the
+//! *effects* at the resource ([`What::Effect`]).
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// A node's name, such as `redis-1`.
+pub type Name = Arc<str>;
+
+/// The position of an event in its run, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EventId(pub u64);
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Event {
+    /// Its position in the run.
+    pub id: EventId,
+    /// When, in microseconds of true simulated time.
+    pub at_us: u64,
+    /// Where.
+    pub node: Name,
+    /// The event that directly led to this one, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<EventId>,
+    /// What.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// One client's try for a lock: the n-th acquire of that client, from 1.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Attempt {
+    /// The client, named like its node (`app-1`).
+    pub client: Name,
+    /// From 1.
+    pub ordinal: u32,
+}
+
+impl std::fmt::Display for Attempt {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}/{}", self.client, self.ordinal)
+    }
+}
+
+impl Attempt {
+    /// Reads what [`Display`](std::fmt::Display) wrote: `app-1/3`. Owners in a storm
+    /// are named so, and this is how a server's record finds its attempt.
+    pub fn parse(text: &str) -> Option<Attempt> {
+        let (client, ordinal) = text.rsplit_once('/')?;
+        let ordinal = ordinal.parse().ok().filter(|ordinal| *ordinal > 0)?;
+        if client.is_empty() {
+            return None;
+        }
+        Some(Attempt { client: client.into(), ordinal })
+    }
+}
+
+/// How an acquire came back to the client's code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "outcome")]
+pub enum AcquireOutcome {
+    /// Held.
+    Granted {
+        /// The fencing token, where there is one.
+        token: Option<u64>,
+        /// The lease, µs.
+        lease_us: u64,
+        /// What the lock leaves unused of it for clocks that run apart, µs.
+        margin_us: u64,
+    },
+    /// Somebody else held it and the client would not wait.
+    Busy,
+    /// Somebody else held it for the whole wait.
+    TimedOut,
+    /// No reply.
+    Indeterminate {
+        /// Why, for people.
+        reason: String,
+    },
+    /// The backend failed or refused.
+    Failed {
+        /// Why, for people.
+        reason: String,
+    },
+}
+
+/// Why a client stopped believing that it holds a lock, other than by releasing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BeliefEnd {
+    /// Its own deadline check said so.
+    Deadline,
+    /// The backend or the resource told it of the loss.
+    Told,
+    /// It crashed.
+    Died,
+    /// The guard was dropped without a release.
+    Dropped,
+}
+
+/// How a lock's record left a server without release or expiry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecordLoss {
+    /// A full resynchronisation replaced the data set.
+    Resync,
+    /// The server lost its memory in a crash.
+    Crash,
+    /// Somebody deleted it who is not its owner.
+    Deleted,
+    /// Somebody overwrote it.
+    Overwritten,
+}
+
+/// What was asked of the stock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "operation")]
+pub enum StockOperation {
+    /// Which units are left?
+    Read {
+        /// How many were left.
+        left: u32,
+        /// The first of them: what a buyer would take.
+        next_unit: Option<u32>,
+    },
+    /// Sell this unit under this order.
+    Sell {
+        /// The unit, from 1.
+        unit: u32,
+        /// The order's name; a repeated order is the same sale.
+        order: String,
+    },
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "what")]
+pub enum What {
+    // -- the client ---------------------------------------------------------
+    /// The client asked for the lock.
+    AcquireInvoked {
+        /// Who asked.
+        attempt: Attempt,
+        /// Which lock.
+        key: String,
+    },
+    /// The acquire came back. `Granted` begins the client's belief.
+    AcquireReturned {
+        /// Who had asked.
+        attempt: Attempt,
+        /// Which lock.
+        key: String,
+        /// How it went.
+        #[serde(flatten)]
+        outcome: AcquireOutcome,
+    },
+    /// The client stopped believing otherwise than by releasing.
+    BeliefEnded {
+        /// Whose belief.
+        attempt: Attempt,
+        /// Why.
+        reason: BeliefEnd,
+    },
+    /// The client asked to release: its belief ends here.
+    ReleaseInvoked {
+        /// Whose grant.
+        attempt: Attempt,
+    },
+    /// The release came back.
+    ReleaseReturned {
+        /// Whose grant.
+        attempt: Attempt,
+        /// How it went.
+        release: lockstorm::lock::Release,
+    },
+
+    // -- the lock's record at a server ---------------------------------------
+    /// A client's request put the record there: the grant is applied.
+    RecordSet {
+        /// Which lock.
+        key: String,
+        /// The owner written into it (an [`Attempt`] as text, for our clients).
+        owner: String,
+        /// The lease, µs; `None` for a record that never expires.
+        lease_us: Option<u64>,
+    },
+    /// A client's request found somebody else's record.
+    RecordRefused {
+        /// Which lock.
+        key: String,
+        /// Who asked.
+        owner: String,
+        /// Who has it.
+        held_by: String,
+    },
+    /// The owner renewed its lease.
+    RecordExtended {
+        /// Which lock.
+        key: String,
+        /// Whose.
+        owner: String,
+        /// From now, µs.
+        lease_us: u64,
+    },
+    /// The owner's release removed the record.
+    RecordReleased {
+        /// Which lock.
+        key: String,
+        /// Whose it was.
+        owner: String,
+    },
+    /// The server's own clock ended the lease and the record is gone.
+    RecordExpired {
+        /// Which lock.
+        key: String,
+        /// Whose it was.
+        owner: String,
+    },
+    /// A replica applied the record.
+    RecordReplicated {
+        /// Which lock.
+        key: String,
+        /// Whose.
+        owner: String,
+    },
+    /// A replica applied the record's removal.
+    RecordUnreplicated {
+        /// Which lock.
+        key: String,
+        /// Whose it was.
+        owner: String,
+    },
+    /// The record vanished without release or expiry.
+    RecordLost {
+        /// Which lock.
+        key: String,
+        /// Whose it was.
+        owner: String,
+        /// How.
+        how: RecordLoss,
+    },
+
+    // -- the cluster ---------------------------------------------------------
+    /// A server became master.
+    Promoted {
+        /// Its replication offset at that moment, bytes.
+        offset: u64,
+        /// The owners of the lock records that it has, by lock: whoever holds a
+        /// lock and is not here has lost its record.
+        records: Vec<(String, String)>,
+    },
+    /// A server was told to follow another.
+    Demoted {
+        /// Whom it follows now, `name:port`.
+        master: String,
+    },
+    /// A replica took over its master's whole data set.
+    Resynchronised {
+        /// Its master, `name:port`.
+        master: String,
+        /// The offset from which it follows, bytes.
+        offset: u64,
+    },
+    /// The failover controller gave up on the master.
+    MasterDown {
+        /// Whom, `name:port`.
+        master: String,
+    },
+    /// The failover controller names a new master to clients.
+    MasterSwitched {
+        /// Whom, `name:port`.
+        from: String,
+        /// To whom, `name:port`.
+        to: String,
+    },
+
+    // -- the resource ----------------------------------------------------------
+    /// A guarded operation reached the stock.
+    Effect {
+        /// The owner shown (an [`Attempt`] as text).
+        owner: String,
+        /// The token shown.
+        token: Option<u64>,
+        /// What was asked, and for a read, what was answered.
+        #[serde(flatten)]
+        operation: StockOperation,
+        /// Whether the resource accepted it.
+        accepted: bool,
+        /// Why not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refusal: Option<String>,
+    },
+    /// The stock's books once everything is quiet: the durable truth.
+    Ledger {
+        /// How many units there were, numbered from 1.
+        units: u32,
+        /// Every sale: unit, order.
+        sales: Vec<(u32, String)>,
+    },
+
+    // -- nodes, faults, clocks -----------------------------------------------
+    /// A node began (again).
+    NodeStarted {
+        /// From 1; each start after a crash is a new incarnation.
+        incarnation: u32,
+    },
+    /// A node ended.
+    NodeCrashed {
+        /// Whether the machine went with it, and with it all bytes in its kernel.
+        machine: bool,
+    },
+    /// A fault of the plan began. `node` of the event is the fault's first target.
+    FaultBegan {
+        /// Its position in the plan, from 0.
+        fault: usize,
+        /// For people.
+        description: String,
+    },
+    /// A fault of the plan ended.
+    FaultEnded {
+        /// Its position in the plan, from 0.
+        fault: usize,
+    },
+    /// A fault had its first observable effect.
+    FaultTouched {
+        /// Its position in the plan, from 0.
+        fault: usize,
+        /// What it did, for people.
+        how: String,
+    },
+    /// Every fault has ended: from here on liveness is owed.
+    Healed,
+}

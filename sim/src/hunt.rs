@@ -1,0 +1,1 @@
+//! Hunting: many seeds, over worker processes.

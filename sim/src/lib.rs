@@ -1,0 +1,35 @@
+//! The storm: simulated servers, faults, engines, checkers and reports for locks
+//! that are ordinary Rust code.
+//!
+//! # Layout
+//! - [`plan`]: what decides a run, as a value.
+//! - [`engine`]: what carries it (`event`, `turmoil`), nodes, clocks.
+//! - [`server`]: servers that speak their real wire protocols.
+//! - [`fault`]: what goes wrong.
+//! - [`storm`]: a plan set on a stage, run, judged; the builder for tests.
+//! - [`history`]: what happened.
+//! - [`check`]: what is to be thought of it.
+//! - [`report`]: telling people.
+//! - [`hunt`], [`seeds`]: searching, and keeping what was found.
+//! - [`draw`]: keyed random draws.
+//!
+//! Dependencies point downwards in this picture: program → hunt, seeds → storm →
+//! engine, server, fault → plan, history, draw; report → check → history.
+
+#[cfg(not(tokio_unstable))]
+compile_error!(
+    "lockstorm-sim needs `--cfg tokio_unstable` (in .cargo/config.toml; an environment variable \
+     RUSTFLAGS switches that file's flags off): without it tokio's `select!` is outside the seed"
+);
+
+pub mod check;
+pub mod draw;
+pub mod engine;
+pub mod fault;
+pub mod history;
+pub mod hunt;
+pub mod plan;
+pub mod report;
+pub mod seeds;
+pub mod server;
+pub mod storm;

@@ -1,0 +1,3 @@
+//! The program `lockstorm`.
+
+fn main() {}

@@ -1,0 +1,198 @@
+//! A plan: everything that decides a run, as a value.
+//!
+//! A plan is drawn from a seed ([`Plan::from_seed`]), or read from TOML, or built in
+//! a test; equal plans give equal runs. Times are written with units (`"250ms"`),
+//! seeds in hex.
+//!
+//! Order of things: the value and its parts here; [`time`] and [`seed`] are its
+//! scalars, [`anchor`] names events, [`file`] reads and writes TOML with errors that
+//! point, [`scenario`] has the named starting points, [`draw`] draws faults and
+//! workloads from a seed.
+
+pub mod anchor;
+pub mod draw;
+pub mod file;
+pub mod scenario;
+pub mod seed;
+pub mod time;
+
+use serde::{Deserialize, Serialize};
+
+pub use anchor::{Anchor, Operation, Phase, When};
+pub use seed::Seed;
+pub use time::Micros;
+
+/// Version of the plan schema. Files of other versions are refused.
+pub const SCHEMA: u32 = 1;
+
+/// How much of the fence the stock uses; DESIGN's definition in
+/// [`lockstorm::stock`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fence {
+    /// Tokens are neither asked for nor looked at.
+    #[default]
+    Off,
+    /// Only writes show and register tokens: not enough, see the tests.
+    Write,
+    /// Every guarded operation, reads included, shows and registers its token.
+    Full,
+}
+
+/// A whole plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The named scenario it started from.
+    pub scenario: String,
+    /// Decides all draws: latencies, think times, jitter.
+    pub seed: Seed,
+    /// How long the storm blows; after it everything heals and liveness is checked.
+    pub duration: Micros,
+    /// How much of the fence is used.
+    pub fence: Fence,
+    /// The lock under test and its options.
+    pub lock: LockPlan,
+    /// Who is there.
+    pub topology: Topology,
+    /// What the clients do.
+    pub workload: Workload,
+    /// Clocks that are not true from the start.
+    pub clocks: Vec<ClockPlan>,
+    /// What goes wrong, in order of writing.
+    pub faults: Vec<Fault>,
+}
+
+/// The lock under test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockPlan {
+    /// Its name, such as `redis`, or `none`.
+    pub name: String,
+    /// How long a grant lasts.
+    pub lease: Micros,
+    /// How much of the lease the holder leaves unused, parts per million of the lease.
+    pub margin_ppm: u32,
+    /// After this long without a reply a command has failed.
+    pub command_timeout: Micros,
+    /// A waiter asks again after a wait drawn between half of this and all of it.
+    pub retry: Micros,
+}
+
+/// Who is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    /// Redis servers `redis-1` (master at first) to `redis-n`.
+    pub redis: u16,
+    /// Whether the failover controller `sentinel-1` is there.
+    pub sentinel: bool,
+    /// Clients `app-1` to `app-n`.
+    pub apps: u16,
+    /// Median one-way latency of every link.
+    pub latency: Micros,
+    /// Sigma of the lognormal latency, thousandths.
+    pub latency_sigma_milli: u32,
+    /// How long the controller lets a silent master be before it replaces it.
+    pub down_after: Micros,
+}
+
+/// What each client does: think, acquire, read the stock, work, sell a unit,
+/// release; until the storm is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// Units in stock, numbered from 1.
+    pub units: u32,
+    /// Between two acquires a client thinks for a time drawn from half of this to
+    /// one and a half of it.
+    pub think: Micros,
+    /// In the critical section it works for a time drawn likewise.
+    pub work: Micros,
+    /// In so many of a thousand critical sections the work is slow …
+    pub slow_per_mille: u32,
+    /// … and takes a time drawn likewise around this.
+    pub slow_work: Micros,
+    /// How long a client waits for a busy lock.
+    pub patience: Micros,
+    /// Whether a client asks its guard for its own deadline before it sells.
+    pub deadline_check: bool,
+}
+
+/// A clock that is not true from the start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClockPlan {
+    /// Whose.
+    pub node: String,
+    /// How far its wall clock is ahead, µs; negative for behind.
+    pub offset_us: i64,
+    /// How fast both its clocks run, ppm of deviation.
+    pub rate_ppm: i64,
+}
+
+/// One thing that goes wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What.
+    pub kind: FaultKind,
+    /// When it begins.
+    pub when: When,
+    /// How long it lasts; `None` until the storm is over. A crash lasts until the
+    /// node is started again.
+    pub lasts: Option<Micros>,
+}
+
+/// What can go wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The program of a node dies and, when the fault ends, is started again.
+    ProcessCrash {
+        /// Whose.
+        node: String,
+    },
+    /// The machine of a node dies and, when the fault ends, is started again.
+    MachineCrash {
+        /// Whose.
+        node: String,
+    },
+    /// A node, or one of its task groups, stands still.
+    Pause {
+        /// Whose.
+        node: String,
+        /// One group only, such as `renewer`.
+        group: Option<String>,
+    },
+    /// Messages between two sets of nodes do not arrive.
+    Partition {
+        /// One side.
+        from: Vec<String>,
+        /// The other.
+        to: Vec<String>,
+        /// Only messages from `from` to `to` are stopped.
+        one_way: bool,
+    },
+    /// Messages between two sets of nodes, in both directions, take longer.
+    SlowLink {
+        /// One side.
+        from: Vec<String>,
+        /// The other.
+        to: Vec<String>,
+        /// By how much.
+        extra: Micros,
+    },
+    /// A Redis master's replication output buffer does not drain.
+    ReplicationStall {
+        /// Whose.
+        node: String,
+    },
+    /// A node's oscillator, and with it both its clocks, runs at another rate.
+    ClockRate {
+        /// Whose.
+        node: String,
+        /// Deviation, ppm.
+        ppm: i64,
+    },
+    /// A node's wall clock jumps; when the fault ends it jumps back.
+    ClockStep {
+        /// Whose.
+        node: String,
+        /// By how much, µs; negative for backwards.
+        by_us: i64,
+    },
+}

@@ -1,0 +1,1 @@
+//! Texts that people read: stories, failure blocks, tables.

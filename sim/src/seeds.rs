@@ -1,0 +1,1 @@
+//! The kept plans: files under `seeds/` and what is expected of them.

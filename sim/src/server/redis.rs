@@ -1,0 +1,3 @@
+//! Redis 7.0 as clients see it.
+
+pub mod observe;

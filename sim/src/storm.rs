@@ -1,0 +1,1 @@
+//! A storm: a plan set on a stage, run, judged.

@@ -1,0 +1,1 @@
+//! Locks that keep their record in Redis.

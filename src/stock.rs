@@ -1,0 +1,1 @@
+//! The guarded stock and its fence.

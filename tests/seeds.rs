@@ -1,0 +1,3 @@
+//! Every file of `seeds/` is a test of its own name.
+
+fn main() {}
