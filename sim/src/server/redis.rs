@@ -1,3 +1,4 @@
 //! Redis 7.0 as clients see it.
 
+pub mod codec;
 pub mod observe;
