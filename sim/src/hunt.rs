@@ -42,14 +42,10 @@ impl Quarry {
     /// # Errors
     /// When scenario, lock or a knob is unknown.
     pub fn plan(&self, seed: Seed) -> Result<Plan, PlanError> {
-        let mut plan = Plan::from_seed(&self.scenario, &self.lock, self.fence, seed)?;
-        if !self.faults {
-            plan = plan.without_faults();
-        }
-        for (key, value) in &self.settings {
-            plan = plan.with_set(key, value)?;
-        }
-        Ok(plan)
+        let settings: Vec<(&str, &str)> =
+            self.settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let plan = Plan::from_seed_with(&self.scenario, &self.lock, self.fence, seed, &settings)?;
+        Ok(if self.faults { plan } else { plan.without_faults() })
     }
 }
 
@@ -95,8 +91,8 @@ impl Summary {
             kinds,
             signature: judgement.signature(),
             trace: run.trace_hash.to_string(),
-            handovers: goals.handovers,
-            faults_showed: (run.plan.faults.len() - goals.inert.len()) as u64,
+            handovers: goals.handovers as u64,
+            faults_showed: goals.touched.len() as u64,
             faults_inert: goals.inert.len() as u64,
             steps: run.ending.steps,
             trouble: run.ending.stuck.clone(),
