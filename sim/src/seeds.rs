@@ -6,8 +6,9 @@
 //! only. Errors are those of plans: file, line, what is wrong, the mend.
 //!
 //! Order of things: the format here, [`folder`] reads whole folders and writes new
-//! files, never over old ones. Nothing is run here.
+//! files, never over old ones, [`check`](mod@check) runs them.
 
+pub mod check;
 pub mod folder;
 
 use std::fmt;
@@ -164,6 +165,18 @@ pub fn check_id(id: &str) -> Result<(), Complaint> {
         format!("{} is no id", quoted(id)),
         "write lower-case letters, digits and dashes, such as \"redis-failover-oversell-001\"",
     ))
+}
+
+/// Whether the file at `path` is a seed file: one with a plan inside, where a plan file
+/// is one itself.
+///
+/// # Errors
+/// A file that cannot be read, or is not TOML.
+pub fn is_seed_file(path: &Path) -> Result<bool, PlanError> {
+    let text = load_text(path)?;
+    let name = path.display().to_string();
+    let root = Document { name: &name, text: &text }.root()?;
+    Ok(find(&root, "plan").is_some())
 }
 
 impl SeedFile {

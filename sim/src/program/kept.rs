@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use lockstorm_sim::seeds::{self, check};
+use lockstorm_sim::seeds::{self, SeedFile, Shelf, Title, check};
 use lockstorm_sim::storm;
 
 use super::arguments::{SeedsVerb, StormArguments};
 use super::exit::{self, Failure};
-use super::run::{confirmed, quarry};
+use super::run::quarry;
 
 /// `lockstorm seeds …`.
 pub fn kept(verb: &SeedsVerb) -> Result<u8, Failure> {
@@ -21,20 +21,20 @@ pub fn kept(verb: &SeedsVerb) -> Result<u8, Failure> {
 }
 
 fn check_all(folder: &Path) -> Result<u8, Failure> {
-    let files = seeds::read_all(folder)?;
-    if files.is_empty() {
+    let paths = seeds::list(folder)?;
+    if paths.is_empty() {
         return Err(Failure::usage(format!("{}: no seed files here", folder.display())));
     }
     let mut failed = 0;
-    for (path, file) in &files {
-        let outcome = check::check(file);
+    for path in &paths {
+        let outcome = check::check(&SeedFile::load(path)?);
         println!("{} {}", outcome.word(), path.display());
         for line in &outcome.lines {
             println!("     {line}");
         }
         failed += u32::from(!outcome.is_met());
     }
-    println!("{} seed files, {failed} not as expected", files.len());
+    println!("{} seed files, {failed} not as expected", paths.len());
     Ok(if failed == 0 { exit::SAFE } else { exit::VIOLATION })
 }
 
@@ -54,8 +54,9 @@ fn add(
             "seed {seed} is safe; only a run that fails is kept under known-unsafe"
         )));
     }
-    let file = check::keep(&run, &confirmed(&run), id, title, title_zh);
-    let path = file.save(&folder.join("known-unsafe"))?;
+    let title = Title { en: title.to_owned(), zh: title_zh.to_owned() };
+    let file = check::keep(&run, id, title).map_err(Failure::Usage)?;
+    let path = seeds::save(folder, Shelf::KnownUnsafe, &file)?;
     println!("kept {}", path.display());
     Ok(exit::SAFE)
 }

@@ -8,7 +8,7 @@ use lockstorm_sim::hunt::Quarry;
 use lockstorm_sim::hunt::examine::{Examination, examine};
 use lockstorm_sim::plan::{Plan, file};
 use lockstorm_sim::report::{block, json};
-use lockstorm_sim::seeds::SeedFile;
+use lockstorm_sim::seeds::{self, SeedFile};
 use lockstorm_sim::storm::confirm::{self, Confirmation};
 use lockstorm_sim::storm::repeat::Repetition;
 use lockstorm_sim::storm::{self, Run, locks};
@@ -55,13 +55,7 @@ pub fn replay(arguments: &ReplayArguments) -> Result<u8, Failure> {
 
 /// Reads a plan file or the plan of a seed file.
 fn load_any(path: &PathBuf) -> Result<Plan, Failure> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-    let name = path.display().to_string();
-    if SeedFile::is_one(&text) {
-        return Ok(SeedFile::parse(&name, &text)?.plan);
-    }
-    Ok(file::parse(&name, &text)?)
+    Ok(if seeds::is_seed_file(path)? { SeedFile::load(path)?.plan } else { file::load(path)? })
 }
 
 /// Runs, examines, prints; the exit code is the verdict's.
