@@ -262,7 +262,7 @@ impl<'a, 't> Reader<'a, 't> {
             Found { version: found.line("version")?, trace_hash: found.line("trace-hash")?, issue };
         let turmoil = self.read("turmoil", str::parse)?;
         let plan = self.entry("plan")?;
-        let table = self.document.table(&plan, "write [plan], and the whole plan below it")?;
+        let table = self.document.table(&plan, how_to_write("plan"))?;
         let plan = read::plan(self.document, table, plan.span)?;
         Ok(SeedFile { id, title, expect, found, turmoil, plan })
     }
@@ -276,7 +276,7 @@ impl<'a, 't> Reader<'a, 't> {
 
     fn entry(&self, key: &str) -> Result<Entry<'t>, PlanError> {
         find(self.table, key).ok_or_else(|| {
-            let complaint = Complaint::new(format!("there is no {key}"), format!("write {key}"));
+            let complaint = Complaint::new(format!("there is no {key}"), how_to_write(key));
             self.document.error(self.span.clone(), complaint)
         })
     }
@@ -284,8 +284,7 @@ impl<'a, 't> Reader<'a, 't> {
     /// The table under `key`, which has no keys but these.
     fn part(&self, key: &str, keys: &[&str]) -> Result<Reader<'a, 't>, PlanError> {
         let entry = self.entry(key)?;
-        let mend = format!("write {key} = {{ {} = … }}", keys.first().copied().unwrap_or_default());
-        let table = self.document.table(&entry, &mend)?;
+        let table = self.document.table(&entry, how_to_write(key))?;
         let part = Reader { document: self.document, table, span: entry.span };
         part.only(key, keys)?;
         Ok(part)
@@ -338,6 +337,20 @@ impl<'a, 't> Reader<'a, 't> {
             return Err(wrong(entry.span, complaint));
         }
         Ok(Expectation { verdict, kinds })
+    }
+}
+
+/// How each key is written.
+fn how_to_write(key: &str) -> &'static str {
+    match key {
+        "id" => "write id = \"…\", the file's name without .toml",
+        "title" | "en" | "zh" => "write title = { en = \"…\", zh = \"…\" }",
+        "expect" | "verdict" | "kinds" => {
+            "write expect = { verdict = \"violation\", kinds = [\"double-grant\"] }"
+        }
+        "turmoil" => "write turmoil = \"confirmed\", or \"not expressible: \" and what",
+        "plan" => "write [plan], and the whole plan below it",
+        _ => "write found = { version = \"…\", trace-hash = \"…\" }",
     }
 }
 

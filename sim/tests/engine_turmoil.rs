@@ -692,7 +692,7 @@ fn storm(reseed: u64, seed: u64) -> Vec<String> {
 #[test]
 fn the_same_seed_gives_the_same_run_and_a_reseed_another() {
     let first = storm(0, 7);
-    assert!(first.len() > 300, "{}", first.len());
+    assert!(first.len() > 200, "{}", first.len());
     assert_eq!(first, storm(0, 7));
     assert_ne!(first, storm(1, 7));
     assert_ne!(first, storm(0, 8));

@@ -9,8 +9,8 @@
 //! app-2's 5th acquire was applied"), because such a plan does the same on another
 //! engine, where times differ a little.
 //!
-//! Order of things: [`Plan::from_seed`], the conditions of work ([`Weather`] is what
-//! families share), clocks, and the families in [`families`].
+//! Order of things: [`Plan::from_seed`], the conditions of work (`Weather` is what
+//! families share), clocks, and the families in `families`.
 
 mod families;
 
@@ -115,7 +115,7 @@ fn conditions(plan: &mut Plan) {
     // Some clients do not look at their deadline. They are harmless while nothing
     // goes wrong only if their slowest work fits into the lease.
     let slowest_us = work.slow_work.0.max(work.work.0) / 2 * 3;
-    let careless = Draw::new(seed, "plan/deadline-check", "").chance(250);
+    let careless = Draw::new(seed, "plan/deadline-check", "").chance(300);
     if careless && slowest_us < plan.lock.lease.0 / 10 * 9 {
         work.deadline_check = false;
     }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::network::{Network, Operation};
+use super::network::{Network, HostOperation};
 use crate::engine::Control;
 use crate::engine::clock::ClockChange;
 use crate::engine::world::NodeId;
@@ -14,8 +14,8 @@ use crate::engine::world::NodeId;
 pub(super) struct TurmoilControl(pub(super) Arc<Network>);
 
 impl TurmoilControl {
-    fn push(&self, operation: Operation) {
-        self.0.lock().operations.push_back(operation);
+    fn push(&self, operation: HostOperation) {
+        self.0.lock().host_operations.push_back(operation);
     }
 }
 
@@ -23,19 +23,19 @@ impl Control for TurmoilControl {
     fn crash_process(&self, node: NodeId) {
         if self.0.world.crash(node) {
             self.0.end_program(node);
-            self.push(Operation::EndProgram(node));
+            self.push(HostOperation::EndProgram(node));
         }
     }
 
     fn crash_machine(&self, node: NodeId) {
         self.0.end_machine(node);
         self.0.world.crash(node);
-        self.push(Operation::EndMachine(node));
+        self.push(HostOperation::EndMachine(node));
     }
 
     fn start(&self, node: NodeId) {
         if let Some(incarnation) = self.0.world.start(node) {
-            self.push(Operation::Launch(node, incarnation));
+            self.push(HostOperation::Launch(node, incarnation));
         }
     }
 

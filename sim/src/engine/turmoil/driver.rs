@@ -18,7 +18,7 @@ use super::Turmoil;
 use super::control::TurmoilControl;
 use super::latency::round_up_us;
 use super::link;
-use super::network::{Network, Operation};
+use super::network::{HostOperation, LinkOperation, Network};
 use super::substrate::TurmoilSubstrate;
 use crate::draw::Draw;
 use crate::engine::clock::WALL_ORIGIN_US;
@@ -45,7 +45,7 @@ pub(super) fn drive(engine: Turmoil, stage: Stage) -> Ending {
     }
     let mut steps = 0;
     let stuck = loop {
-        operate(&mut sim, &network);
+        prepare(&mut sim, &network);
         if network.is_finished() || network.world.now_us() >= stage.ends_at_us {
             break None;
         }
@@ -54,7 +54,8 @@ pub(super) fn drive(engine: Turmoil, stage: Stage) -> Ending {
         }
         steps += 1;
         network.run_due();
-        operate(&mut sim, &network);
+        operate_links(&mut sim, &network);
+        operate_hosts(&mut sim, &network);
         network.world.set_now_us(sim.elapsed().as_micros() as u64);
         network.run_due();
     };
@@ -143,24 +144,45 @@ fn blame(sim: &mut Sim<'_>, network: &Network, payload: &(dyn Any + Send)) -> St
     format!("a task panicked: {message}")
 }
 
-/// Does what was asked for during the last step.
-fn operate(sim: &mut Sim<'_>, network: &Network) {
+/// Does what was asked of links.
+fn operate_links(sim: &mut Sim<'_>, network: &Network) {
     loop {
         // A statement of its own: the lock must be free again when the operation runs.
-        let operation = network.lock().operations.pop_front();
-        let Some(operation) = operation else { return };
+        let operation = network.lock().link_operations.pop_front();
         match operation {
-            Operation::EndProgram(node) => restart(sim, network, node, None),
-            Operation::EndMachine(node) => {
-                network.end_machine(node);
-                network.forget_held(sim, node);
-                sim.crash(link::address(node));
-            }
-            Operation::Launch(node, incarnation) => launch(sim, network, node, incarnation),
-            Operation::SetLink(a, b) => link::set(sim, network.is_held(a, b), a, b),
-            Operation::SetLatency(a, b) => set_latency(sim, network, a, b),
-            Operation::LookAt(a, b) => look_at(sim, network, a, b),
+            Some(LinkOperation::Set(a, b)) => link::set(sim, network.is_held(a, b), a, b),
+            Some(LinkOperation::SetLatency(a, b)) => set_latency(sim, network, a, b),
+            Some(LinkOperation::LookAt(a, b)) => look_at(sim, network, a, b),
+            Some(LinkOperation::ForgetHeld(node)) => network.forget_held(sim, node),
+            None => return,
         }
+    }
+}
+
+/// Does what was asked of hosts, in the order in which it was asked.
+fn operate_hosts(sim: &mut Sim<'_>, network: &Network) {
+    loop {
+        let operation = network.lock().host_operations.pop_front();
+        match operation {
+            Some(HostOperation::EndProgram(node)) => restart(sim, network, node, None),
+            Some(HostOperation::EndMachine(node)) => sim.crash(link::address(node)),
+            Some(HostOperation::Launch(node, incarnation)) => {
+                launch(sim, network, node, incarnation);
+            }
+            None => return,
+        }
+    }
+}
+
+/// Before a step: links are set, and whoever is to start does so in this step. A crash
+/// alone can wait until after it: the world lets nothing of the dead run, and what
+/// their kernels say leaves with this step and not before it.
+fn prepare(sim: &mut Sim<'_>, network: &Network) {
+    operate_links(sim, network);
+    let is_launch = |operation: &HostOperation| matches!(operation, HostOperation::Launch(..));
+    let any_starts = network.lock().host_operations.iter().any(is_launch);
+    if any_starts {
+        operate_hosts(sim, network);
     }
 }
 

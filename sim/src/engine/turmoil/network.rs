@@ -19,20 +19,26 @@ use crate::engine::world::{NodeId, Touch, World};
 /// Something that a fault or the storm wants done at a time.
 pub(super) type Action = Box<dyn FnOnce() + Send>;
 
-/// What turmoil can only be told between two steps.
-pub(super) enum Operation {
+/// What turmoil can only be told of a link between two steps.
+pub(super) enum LinkOperation {
+    /// It is to be held or free, as the table of links says.
+    Set(NodeId, NodeId),
+    /// Its latency is to be as the table of links says.
+    SetLatency(NodeId, NodeId),
+    /// It was just cut: has that caught anything on the wire?
+    LookAt(NodeId, NodeId),
+    /// What a dead machine had on links that are cut is lost.
+    ForgetHeld(NodeId),
+}
+
+/// What turmoil can only be told of a host between two steps.
+pub(super) enum HostOperation {
     /// The program died: its tasks are dropped, its kernel lives on.
     EndProgram(NodeId),
     /// The machine died: nothing of it runs.
     EndMachine(NodeId),
     /// A new incarnation begins.
     Launch(NodeId, u32),
-    /// The link is to be made as the table of links says.
-    SetLink(NodeId, NodeId),
-    /// The link's latency is to be made as the table of links says.
-    SetLatency(NodeId, NodeId),
-    /// The link was just cut: has that caught anything on the wire?
-    LookAt(NodeId, NodeId),
 }
 
 #[derive(Default)]
@@ -46,7 +52,8 @@ pub(super) struct State {
     buried: Vec<(NodeId, TcpStream)>,
     /// The incarnation that a host's software is to run when turmoil starts it.
     pub(super) incarnations: Vec<Option<u32>>,
-    pub(super) operations: VecDeque<Operation>,
+    pub(super) link_operations: VecDeque<LinkOperation>,
+    pub(super) host_operations: VecDeque<HostOperation>,
     agenda: BTreeMap<(u64, u64), Action>,
     scheduled: u64,
 }
@@ -130,7 +137,7 @@ impl Network {
     pub(super) fn cut(&self, from: NodeId, to: NodeId) {
         if self.change_links(|links| links.cut(from, to)) {
             self.set_link(from, to);
-            self.lock().operations.push_back(Operation::LookAt(from, to));
+            self.lock().link_operations.push_back(LinkOperation::LookAt(from, to));
         }
     }
 
@@ -143,7 +150,7 @@ impl Network {
 
     pub(super) fn slow(&self, from: NodeId, to: NodeId, extra_us: u64) {
         self.change_links(|links| links.slow(from, to, extra_us));
-        self.lock().operations.push_back(Operation::SetLatency(from, to));
+        self.lock().link_operations.push_back(LinkOperation::SetLatency(from, to));
     }
 
     fn change_links<R>(&self, change: impl FnOnce(&mut Links) -> R) -> R {
@@ -159,7 +166,7 @@ impl Network {
             let is_held = self.is_held(a, b);
             link::set(&Inside, is_held, a, b);
         } else {
-            self.lock().operations.push_back(Operation::SetLink(a, b));
+            self.lock().link_operations.push_back(LinkOperation::Set(a, b));
         }
     }
 
@@ -214,6 +221,8 @@ impl Network {
         self.end_program(node);
         if ::turmoil::in_simulation() {
             self.forget_held(&Inside, node);
+        } else {
+            self.lock().link_operations.push_back(LinkOperation::ForgetHeld(node));
         }
     }
 

@@ -115,7 +115,6 @@ fn bad_files_give_one_error_with_place_and_mend() {
                 text.replacen("schema = 1", "schema = 1\nfence = \"full\"", 1)
             }
             "no sentinel" => text.replacen("[lock]", "[topology]\nsentinel = false\n[lock]", 1),
-            // The begin that the fault has stands last, so what is cut off is the end.
             _ => text,
         };
         match parse("plan.toml", &text) {
