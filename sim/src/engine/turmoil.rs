@@ -7,7 +7,8 @@
 //! Order of things: [`latency`] fits turmoil's latencies to the stage's, [`network`]
 //! is what all parts share, [`link`] keeps cuts and slow links, [`substrate`] is the
 //! engine as its nodes see it, with [`connect`], [`listener`] and [`socket`] around
-//! turmoil's TCP, [`control`] strikes, [`driver`] turns the crank.
+//! turmoil's TCP, [`control`] strikes, [`driver`] turns the crank. [`guest`] is for tests
+//! that bring their own `turmoil::Builder`.
 //!
 //! Time goes in ticks. Within a tick the hosts run one after another, in the order
 //! of their ids, all at the tick's time: the world's clock stands still meanwhile,
@@ -17,12 +18,15 @@
 mod connect;
 mod control;
 mod driver;
+mod guest;
 mod latency;
 mod link;
 mod listener;
 mod network;
 mod socket;
 mod substrate;
+
+pub use guest::guest;
 
 use super::{Ending, Engine, Stage};
 use crate::plan::{FaultKind, Plan};
