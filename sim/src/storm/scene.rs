@@ -220,13 +220,13 @@ impl Scene {
 
     fn sentinel(self: &Arc<Self>, name: &Name) -> Factory {
         let watch = Arc::new(FailoverWatch::new(name.clone(), self.recorder.clone()));
-        let topology = self.plan.topology.clone();
+        let nodes = self.plan.topology.redis_nodes().into_iter();
+        let nodes = nodes.map(|node| format!("{node}:{REDIS_PORT}")).collect();
+        // Made once: what the controller has written down outlives its program.
+        let mut settings = failover::Settings::new(nodes);
+        settings.down_after = Duration::from_micros(self.plan.topology.down_after.0);
         Arc::new(move |host| {
-            let nodes =
-                (1..=topology.redis).map(|number| format!("redis-{number}:{REDIS_PORT}")).collect();
-            let mut settings = failover::Settings::new(nodes);
-            settings.down_after = Duration::from_micros(topology.down_after.0);
-            let controller = FailoverController::new(host, settings, watch.clone());
+            let controller = FailoverController::new(host, settings.clone(), watch.clone());
             Box::pin(async move {
                 let _ = controller.run().await;
             })
