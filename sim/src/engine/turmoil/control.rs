@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::network::{Network, HostOperation};
+use super::network::{HostOperation, Network};
 use crate::engine::Control;
 use crate::engine::clock::ClockChange;
 use crate::engine::world::NodeId;
