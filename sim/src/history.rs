@@ -13,7 +13,8 @@ pub mod recorder;
 use serde::{Deserialize, Serialize};
 
 pub use event::{
-    AcquireOutcome, Attempt, BeliefEnd, Event, EventId, Name, RecordLoss, StockOperation, What,
+    AcquireOutcome, Attempt, BeliefEnd, Event, EventId, FaultFamily, Name, RecordLoss,
+    StockOperation, What,
 };
 pub use recorder::Recorder;
 

@@ -141,6 +141,28 @@ pub enum StockOperation {
     },
 }
 
+/// The sorts of faults, as far as blame tells them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultFamily {
+    /// A program died.
+    ProcessCrash,
+    /// A machine died.
+    MachineCrash,
+    /// A node, or one of its task groups, stood still.
+    Pause,
+    /// Messages did not arrive.
+    Partition,
+    /// Messages took longer.
+    SlowLink,
+    /// Replication output did not drain.
+    ReplicationStall,
+    /// A clock ran at another rate.
+    ClockRate,
+    /// A wall clock jumped.
+    ClockStep,
+}
+
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "what")]
@@ -322,6 +344,10 @@ pub enum What {
     FaultBegan {
         /// Its position in the plan, from 0.
         fault: usize,
+        /// What sort of fault it is: what a checker may blame on it.
+        family: FaultFamily,
+        /// All nodes that it strikes; for faults of links, both sides.
+        targets: Vec<Name>,
         /// For people.
         description: String,
     },

@@ -1,0 +1,213 @@
+//! Histories written by hand, for the checkers' tests.
+//!
+//! One lock `sku-42` on `redis-1`, one resource `stock-1`, clients named by their
+//! attempts. Times are milliseconds; [`Sample::at`] sets the clock for what follows.
+
+use crate::history::{
+    AcquireOutcome, Attempt, BeliefEnd, Event, EventId, FaultFamily, History, RecordLoss,
+    StockOperation, What,
+};
+use lockstorm::lock::Release;
+
+pub const KEY: &str = "sku-42";
+pub const LEASE_MS: u64 = 1_000;
+pub const MARGIN_MS: u64 = 10;
+
+#[derive(Default)]
+pub struct Sample {
+    history: History,
+    now_us: u64,
+}
+
+fn attempt(text: &str) -> Attempt {
+    Attempt::parse(text).expect("an attempt, such as app-1/3")
+}
+
+fn client(text: &str) -> String {
+    attempt(text).client.to_string()
+}
+
+impl Sample {
+    pub fn new() -> Sample {
+        Sample::default()
+    }
+
+    pub fn at(mut self, ms: u64) -> Sample {
+        assert!(ms * 1_000 >= self.now_us, "time goes forwards");
+        self.now_us = ms * 1_000;
+        self
+    }
+
+    pub fn event(mut self, node: &str, what: What) -> Sample {
+        let id = EventId(self.history.events.len() as u64);
+        let event = Event { id, at_us: self.now_us, node: node.into(), cause: None, what };
+        self.history.events.push(event);
+        self
+    }
+
+    /// Ends the run now.
+    pub fn end(mut self) -> History {
+        self.history.ended_us = self.now_us;
+        self.history
+    }
+
+    // -- the client ------------------------------------------------------------
+
+    pub fn ask(self, who: &str) -> Sample {
+        let what = What::AcquireInvoked { attempt: attempt(who), key: KEY.into() };
+        self.event(&client(who), what)
+    }
+
+    pub fn returned(self, who: &str, outcome: AcquireOutcome) -> Sample {
+        let what = What::AcquireReturned { attempt: attempt(who), key: KEY.into(), outcome };
+        self.event(&client(who), what)
+    }
+
+    pub fn granted(self, who: &str) -> Sample {
+        self.granted_token(who, None)
+    }
+
+    pub fn granted_token(self, who: &str, token: impl Into<Option<u64>>) -> Sample {
+        let token = token.into();
+        let (lease_us, margin_us) = (LEASE_MS * 1_000, MARGIN_MS * 1_000);
+        self.returned(who, AcquireOutcome::Granted { token, lease_us, margin_us })
+    }
+
+    /// Asked for, applied at `redis-1` and granted, all now.
+    pub fn grant(self, who: &str) -> Sample {
+        self.ask(who).set(who).granted(who)
+    }
+
+    /// The same on another server.
+    pub fn grant_on(self, node: &str, who: &str) -> Sample {
+        self.ask(who).set_on(node, who).granted(who)
+    }
+
+    /// The same with a fencing token.
+    pub fn grant_token(self, who: &str, token: u64) -> Sample {
+        self.ask(who).set(who).granted_token(who, token)
+    }
+
+    pub fn indeterminate(self, who: &str) -> Sample {
+        self.returned(who, AcquireOutcome::Indeterminate { reason: "no reply".into() })
+    }
+
+    pub fn belief_ends(self, who: &str, reason: BeliefEnd) -> Sample {
+        self.event(&client(who), What::BeliefEnded { attempt: attempt(who), reason })
+    }
+
+    pub fn release(self, who: &str) -> Sample {
+        self.event(&client(who), What::ReleaseInvoked { attempt: attempt(who) })
+    }
+
+    pub fn release_returned(self, who: &str, release: Release) -> Sample {
+        self.event(&client(who), What::ReleaseReturned { attempt: attempt(who), release })
+    }
+
+    /// Release invoked and applied, both now.
+    pub fn let_go(self, who: &str) -> Sample {
+        self.release(who).released(who)
+    }
+
+    // -- the record --------------------------------------------------------------
+
+    pub fn set(self, owner: &str) -> Sample {
+        self.set_on("redis-1", owner)
+    }
+
+    pub fn set_on(self, node: &str, owner: &str) -> Sample {
+        self.set_lease(node, owner, Some(LEASE_MS))
+    }
+
+    pub fn set_lease(self, node: &str, owner: &str, lease_ms: Option<u64>) -> Sample {
+        let lease_us = lease_ms.map(|ms| ms * 1_000);
+        self.event(node, What::RecordSet { key: KEY.into(), owner: owner.into(), lease_us })
+    }
+
+    pub fn extended(self, owner: &str) -> Sample {
+        let lease_us = LEASE_MS * 1_000;
+        let (key, owner) = (KEY.into(), owner.into());
+        self.event("redis-1", What::RecordExtended { key, owner, lease_us })
+    }
+
+    pub fn released(self, owner: &str) -> Sample {
+        self.event("redis-1", What::RecordReleased { key: KEY.into(), owner: owner.into() })
+    }
+
+    pub fn expired(self, owner: &str) -> Sample {
+        self.event("redis-1", What::RecordExpired { key: KEY.into(), owner: owner.into() })
+    }
+
+    pub fn refused(self, owner: &str, held_by: &str) -> Sample {
+        let (owner, held_by) = (owner.into(), held_by.into());
+        self.event("redis-1", What::RecordRefused { key: KEY.into(), owner, held_by })
+    }
+
+    pub fn lost(self, node: &str, owner: &str, how: RecordLoss) -> Sample {
+        self.event(node, What::RecordLost { key: KEY.into(), owner: owner.into(), how })
+    }
+
+    pub fn promoted(self, node: &str, owners: &[&str]) -> Sample {
+        let records = owners.iter().map(|owner| (KEY.to_owned(), (*owner).to_owned())).collect();
+        self.event(node, What::Promoted { offset: 1, records })
+    }
+
+    // -- the resource --------------------------------------------------------------
+
+    pub fn read(self, owner: &str, next_unit: u32) -> Sample {
+        let operation = StockOperation::Read { left: 1, next_unit: Some(next_unit) };
+        self.effect(owner, None, operation, true)
+    }
+
+    pub fn sell(self, owner: &str, unit: u32) -> Sample {
+        let order = format!("order-of-{owner}");
+        self.effect(owner, None, StockOperation::Sell { unit, order }, true)
+    }
+
+    pub fn effect(
+        self,
+        owner: &str,
+        token: Option<u64>,
+        operation: StockOperation,
+        accepted: bool,
+    ) -> Sample {
+        let refusal = (!accepted).then(|| "refused".to_owned());
+        let owner = owner.to_owned();
+        self.event("stock-1", What::Effect { owner, token, operation, accepted, refusal })
+    }
+
+    /// A read that shows a token.
+    pub fn fenced_read(self, owner: &str, token: u64, accepted: bool) -> Sample {
+        let operation = StockOperation::Read { left: 1, next_unit: Some(1) };
+        self.effect(owner, Some(token), operation, accepted)
+    }
+
+    pub fn ledger(self, units: u32, sales: &[(u32, &str)]) -> Sample {
+        let sales =
+            sales.iter().map(|(unit, owner)| (*unit, format!("order-of-{owner}"))).collect();
+        self.event("stock-1", What::Ledger { units, sales })
+    }
+
+    // -- nodes and faults ------------------------------------------------------------
+
+    pub fn crash(self, node: &str) -> Sample {
+        self.event(node, What::NodeCrashed { machine: false })
+    }
+
+    /// A fault that begins and touches something at once.
+    pub fn fault(self, fault: usize, family: FaultFamily, node: &str) -> Sample {
+        let what = What::FaultTouched { fault, how: "it did".into() };
+        self.inert_fault(fault, family, node).event(node, what)
+    }
+
+    /// A fault that begins.
+    pub fn inert_fault(self, fault: usize, family: FaultFamily, node: &str) -> Sample {
+        let description = format!("{family:?} of {node}");
+        let targets = vec![node.into()];
+        self.event(node, What::FaultBegan { fault, family, targets, description })
+    }
+
+    pub fn healed(self) -> Sample {
+        self.event("storm", What::Healed)
+    }
+}

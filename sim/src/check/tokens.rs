@@ -1,0 +1,108 @@
+//! `token-regression` and `false-reject`, both advisories: a source of tokens need not
+//! promise their order.
+//!
+//! The fence is run again here from what the resource was asked, so that a refusal by
+//! the fence can be told from one for want of stock.
+
+use std::collections::BTreeMap;
+
+use super::blame;
+use super::case::{Case, MOST_OF_A_KIND};
+use super::finding::{Detail, Finding, Kind};
+use super::interval::{Interval, Moment};
+use crate::history::{EventId, Name, StockOperation, What};
+use crate::plan::Fence;
+
+/// Finds `token-regression`: a grant whose token is not larger than an earlier
+/// grant's of the same lock.
+pub(super) fn regression(case: &Case<'_>) -> Vec<Finding> {
+    let rows = case.grants.rows();
+    let mut found = Vec::new();
+    for of_key in case.grants.by_key().values() {
+        let mut largest: Option<(u64, usize)> = None;
+        for row in of_key {
+            let Some(token) = rows[*row].token() else { continue };
+            match largest {
+                Some((earlier, of)) if token <= earlier => {
+                    let grants = [&rows[of], &rows[*row]];
+                    let interval = Interval::new(grants[0].start(), grants[1].start());
+                    let detail = Detail::TokenRegression { earlier, later: token };
+                    let blame = blame::tokens(case, grants[0], grants[1], interval.to);
+                    let kind = Kind::TokenRegression;
+                    let finding = Finding::new(case.history, kind, &grants, interval, detail);
+                    found.push(finding.blamed(blame));
+                }
+                _ => largest = Some((token, *row)),
+            }
+        }
+    }
+    found.sort_by_key(|finding| finding.to_us);
+    found.truncate(MOST_OF_A_KIND);
+    found
+}
+
+/// What a resource's fence has registered.
+struct Registered<'a> {
+    token: u64,
+    owner: &'a str,
+    event: EventId,
+    moment: Moment,
+}
+
+/// Finds `false-reject`: the fence refused an operation of the newest holder while
+/// its promise lived. (An older holder, promised or not, is rightly refused.)
+pub(super) fn false_reject(case: &Case<'_>) -> Vec<Finding> {
+    let rows = case.grants.rows();
+    let by_act = case.grants.by_act();
+    let newest = newest_told(case);
+    let mut fences: BTreeMap<&Name, Registered<'_>> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in case.history.iter() {
+        let What::Effect { owner, token, operation, accepted, .. } = &event.what else { continue };
+        let is_fenced = match (case.setting.fence, operation) {
+            (Fence::Off, _) | (Fence::Write, StockOperation::Read { .. }) => false,
+            (Fence::Write, StockOperation::Sell { .. }) | (Fence::Full, _) => true,
+        };
+        if !is_fenced {
+            continue;
+        }
+        let moment = Moment::of(event);
+        let registered = fences.get(&event.node);
+        let passes = token.is_some_and(|token| {
+            registered.is_none_or(|registered| {
+                token > registered.token || (token == registered.token && owner == registered.owner)
+            })
+        });
+        if let (Some(token), true) = (*token, passes) {
+            fences.insert(&event.node, Registered { token, owner, event: event.id, moment });
+            continue;
+        }
+        let (Some(registered), Some(row)) = (registered, by_act.get(&event.id)) else { continue };
+        let grant = &rows[*row];
+        let is_newest = newest(&grant.key, moment).is_some_and(|newest| newest == *row);
+        if *accepted || !is_newest || !grant.is_promised(moment) {
+            continue;
+        }
+        let interval = Interval::new(registered.moment, moment);
+        let detail = Detail::FalseReject { shown: *token, registered: registered.token };
+        let blame = blame::tokens(case, grant, grant, moment);
+        let finding = Finding::new(case.history, Kind::FalseReject, &[grant], interval, detail);
+        found.push(finding.proved_by([registered.event, event.id]).blamed(blame));
+        if found.len() == MOST_OF_A_KIND {
+            break;
+        }
+    }
+    found
+}
+
+/// The newest grant of a lock, that anybody was told of, begun by a moment.
+fn newest_told<'a>(case: &'a Case<'_>) -> impl Fn(&str, Moment) -> Option<usize> + use<'a> {
+    let rows = case.grants.rows();
+    let mut told = case.grants.by_key();
+    told.values_mut().for_each(|of_key| of_key.retain(|row| rows[*row].is_told()));
+    move |key, moment| {
+        let of_key = told.get(key)?;
+        let begun = of_key.partition_point(|row| rows[*row].start() <= moment);
+        of_key.get(begun.checked_sub(1)?).copied()
+    }
+}
