@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use crate::engine::Control;
 use crate::engine::world::{NodeId, Touch, World};
+use crate::history::event::FaultFamily;
 use crate::history::{Name, Recorder};
 use crate::plan::FaultKind;
 use crate::server::redis::ReplicationGate;
@@ -78,30 +79,30 @@ pub enum Sign {
 }
 
 /// A fault's family: what findings are blamed on, and what a swarm switches.
-pub fn family(kind: &FaultKind) -> &'static str {
+pub fn family(kind: &FaultKind) -> FaultFamily {
     match kind {
-        FaultKind::ProcessCrash { .. } => "process-crash",
-        FaultKind::MachineCrash { .. } => "machine-crash",
-        FaultKind::Pause { .. } => "pause",
-        FaultKind::Partition { .. } => "partition",
-        FaultKind::SlowLink { .. } => "slow-link",
-        FaultKind::ReplicationStall { .. } => "replication-stall",
-        FaultKind::ClockRate { .. } => "clock-rate",
-        FaultKind::ClockStep { .. } => "clock-step",
+        FaultKind::ProcessCrash { .. } => FaultFamily::ProcessCrash,
+        FaultKind::MachineCrash { .. } => FaultFamily::MachineCrash,
+        FaultKind::Pause { .. } => FaultFamily::Pause,
+        FaultKind::Partition { .. } => FaultFamily::Partition,
+        FaultKind::SlowLink { .. } => FaultFamily::SlowLink,
+        FaultKind::ReplicationStall { .. } => FaultFamily::ReplicationStall,
+        FaultKind::ClockRate { .. } => FaultFamily::ClockRate,
+        FaultKind::ClockStep { .. } => FaultFamily::ClockStep,
     }
 }
 
-/// The node that a fault is mainly about: where its events are recorded.
-pub fn target(kind: &FaultKind) -> &str {
+/// All nodes that a fault strikes; for faults of links, both sides.
+pub fn targets(kind: &FaultKind) -> Vec<Name> {
     match kind {
         FaultKind::ProcessCrash { node }
         | FaultKind::MachineCrash { node }
         | FaultKind::Pause { node, .. }
         | FaultKind::ReplicationStall { node }
         | FaultKind::ClockRate { node, .. }
-        | FaultKind::ClockStep { node, .. } => node,
-        FaultKind::Partition { from, .. } | FaultKind::SlowLink { from, .. } => {
-            from.first().map_or("", String::as_str)
+        | FaultKind::ClockStep { node, .. } => vec![node.as_str().into()],
+        FaultKind::Partition { from, to, .. } | FaultKind::SlowLink { from, to, .. } => {
+            from.iter().chain(to).map(|name| name.as_str().into()).collect()
         }
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! Order of things: the value and its parts here; [`time`], [`rate`] and [`seed`] are
 //! its scalars, [`anchor`] names events, [`keys`] is the table of all single
-//! settings, [`file`] reads and writes TOML with errors that point ([`error`]),
+//! settings, [`mod@file`] reads and writes TOML with errors that point ([`mod@error`]),
 //! [`scenario`] has the named starting points, [`draw`] draws faults and workloads
 //! from a seed, [`rules`] says what makes a plan possible.
 

@@ -18,8 +18,6 @@ pub mod scene;
 
 use std::sync::Arc;
 
-use serde::Serialize;
-
 pub use builder::Storm;
 
 use crate::check::{self, Judgement};
@@ -32,23 +30,19 @@ use crate::plan::Plan;
 use locks::LockFactory;
 
 /// A plan that was run.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug)]
 pub struct Run {
     /// What ran.
-    #[serde(skip)]
     pub plan: Plan,
     /// On which engine, with its version.
     pub engine: &'static str,
     /// What happened.
-    #[serde(skip)]
     pub history: History,
     /// Its fingerprint.
     pub trace_hash: TraceHash,
     /// What is to be thought of it.
     pub judgement: Judgement,
-    /// What it cost.
-    #[serde(skip)]
+    /// What it cost; and in [`Ending::stuck`] why it did not run, or broke.
     pub ending: Ending,
 }
 
@@ -72,7 +66,7 @@ pub fn run(plan: &Plan, engine: &dyn Engine) -> Run {
 /// Runs `plan` with a lock from `factory`.
 pub fn run_with(plan: &Plan, engine: &dyn Engine, factory: &LockFactory) -> Run {
     if let Some(clause) = engine.cannot_express(plan) {
-        return not_run(plan, engine, Judgement::not_expressible(clause));
+        return not_run(plan, engine, Judgement::not_expressible(), clause);
     }
     let outcome = std::thread::scope(|scope| {
         // A fresh thread: thread-local state (allocators, hashers, Lua's) starts anew.
@@ -86,7 +80,7 @@ pub fn run_with(plan: &Plan, engine: &dyn Engine, factory: &LockFactory) -> Run 
         Ok(outcome) => {
             let setting = outcome.setting;
             let judgement = match &outcome.ending.stuck {
-                Some(why) => Judgement::internal(why.clone()),
+                Some(_) => Judgement::internal(),
                 None => check::judge(&outcome.history, &setting),
             };
             Run {
@@ -98,18 +92,18 @@ pub fn run_with(plan: &Plan, engine: &dyn Engine, factory: &LockFactory) -> Run 
                 ending: outcome.ending,
             }
         }
-        Err(why) => not_run(plan, engine, Judgement::internal(why)),
+        Err(why) => not_run(plan, engine, Judgement::internal(), why),
     }
 }
 
-fn not_run(plan: &Plan, engine: &dyn Engine, judgement: Judgement) -> Run {
+fn not_run(plan: &Plan, engine: &dyn Engine, judgement: Judgement, why: String) -> Run {
     Run {
         plan: plan.clone(),
         engine: engine.title(),
         history: History::default(),
         trace_hash: TraceHash([0; 32]),
         judgement,
-        ending: Ending::default(),
+        ending: Ending { stuck: Some(why), ..Ending::default() },
     }
 }
 

@@ -79,8 +79,14 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .into_iter()
         .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
         .filter(|(distance, candidate)| *distance <= candidate.len().div_ceil(3))
+        // `redis-4` is no misspelt `redis-1`.
+        .filter(|(_, candidate)| without_number(name) != without_number(candidate))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
+}
+
+fn without_number(name: &str) -> &str {
+    name.trim_end_matches(|digit: char| digit.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -91,6 +97,8 @@ mod tests {
     fn a_misspelt_name_is_guessed_and_a_strange_one_is_not() {
         assert_eq!(nearest("leese", ["lease", "margin"]), Some("lease"));
         assert_eq!(nearest("zookeeper", ["lease", "margin"]), None);
+        assert_eq!(nearest("redis-4", ["redis-1", "redis-2"]), None);
+        assert_eq!(nearest("redi-1", ["redis-1", "redis-2"]), Some("redis-1"));
     }
 
     #[test]

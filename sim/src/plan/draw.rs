@@ -9,14 +9,16 @@
 //! app-2's 5th acquire was applied"), because such a plan does the same on another
 //! engine, where times differ a little.
 //!
-//! Order of things: [`Plan::from_seed`], the conditions of work ([`Weather`] is what
-//! families share), clocks, and the families in [`families`].
+//! Order of things: [`Plan::from_seed`], the conditions of work (`Weather` is what
+//! families share), clocks, and the families in `families`.
 
 mod families;
 
 use super::file;
 use super::scenario;
-use super::{Anchor, ClockPlan, Fence, Micros, Operation, Phase, Plan, PlanError, Seed, When};
+use super::{
+    Anchor, ClockPlan, Fence, Micros, Operation, Phase, Plan, PlanError, STOCK_NODE, Seed, When,
+};
 use crate::draw::Draw;
 use families::{FAMILIES, Family};
 
@@ -113,7 +115,7 @@ fn conditions(plan: &mut Plan) {
     // Some clients do not look at their deadline. They are harmless while nothing
     // goes wrong only if their slowest work fits into the lease.
     let slowest_us = work.slow_work.0.max(work.work.0) / 2 * 3;
-    let careless = Draw::new(seed, "plan/deadline-check", "").chance(250);
+    let careless = Draw::new(seed, "plan/deadline-check", "").chance(300);
     if careless && slowest_us < plan.lock.lease.0 / 10 * 9 {
         work.deadline_check = false;
     }
@@ -124,16 +126,18 @@ fn conditions(plan: &mut Plan) {
 fn clocks(plan: &Plan) -> Vec<ClockPlan> {
     const COMMON_PPM: u64 = 500;
     const COMMON_OFFSET_MS: u64 = 2_000;
+    const GRAIN: u64 = 10;
     let seed = plan.seed.0;
     let rates = Draw::new(seed, "plan/clock-rates", "in").chance(300);
     let offsets = Draw::new(seed, "plan/clock-offsets", "in").chance(200);
     let mut clocks = Vec::new();
-    for node in plan.topology.nodes() {
+    // Nothing depends on the stock's clock.
+    for node in plan.topology.nodes().into_iter().filter(|node| node != STOCK_NODE) {
         let mut rate = Draw::new(seed, "plan/clock-rates", &node);
         let mut offset = Draw::new(seed, "plan/clock-offsets", &node);
         let around = |draw: &mut Draw, most: u64| {
-            let drawn = i64::try_from(draw.below(2 * most + 1)).unwrap_or(0);
-            drawn - i64::try_from(most).unwrap_or(0)
+            let drawn = draw.below(2 * most / GRAIN + 1) * GRAIN;
+            i64::try_from(drawn).unwrap_or(0) - i64::try_from(most).unwrap_or(0)
         };
         let clock = ClockPlan {
             rate_ppm: if rates { around(&mut rate, COMMON_PPM) } else { 0 },
@@ -156,10 +160,18 @@ struct Weather<'a> {
 struct Target {
     client: String,
     ordinal: u32,
+    /// Whether the lock keeps a record that is applied somewhere.
+    records: bool,
 }
 
 impl Target {
     fn after(&self, operation: Operation, phase: Phase, delay: Micros) -> When {
+        let phase = match (operation, phase) {
+            (Operation::Acquire | Operation::Release, Phase::Applied) if !self.records => {
+                Phase::Returned
+            }
+            _ => phase,
+        };
         When::After { anchor: Anchor::new(&self.client, operation, self.ordinal, phase), delay }
     }
 }
@@ -183,6 +195,7 @@ impl Weather<'_> {
         Target {
             client: format!("app-{client}"),
             ordinal: u32::try_from(ordinal).unwrap_or(u32::MAX),
+            records: scenario::find_lock(&self.plan.lock.name).is_ok_and(|lock| lock.records),
         }
     }
 

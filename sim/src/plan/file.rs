@@ -27,9 +27,9 @@
 //! Bad input gives exactly one error, which names file, line, column, what is wrong
 //! and the mend.
 //!
-//! Order of things: [`document`] is a TOML text whose values know their places,
-//! [`read`] turns it into a plan, [`fault`] does so for the lists of clocks and
-//! faults, [`write`](mod@write) is the way back, and [`setting`] reads the same
+//! Order of things: `document` is a TOML text whose values know their places,
+//! `read` turns it into a plan, `fault` does so for the lists of clocks and
+//! faults, `write` is the way back, and [`setting`] reads the same
 //! settings from the command line.
 
 pub(crate) mod document;

@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 
 use super::complaint::{Complaint, quoted};
 use super::scenario;
-use super::{Fault, FaultKind, Fence, Micros, Plan, PlanError, Ppm, SignedMicros, When};
+use super::{
+    Fault, FaultKind, Fence, Micros, Operation, Phase, Plan, PlanError, Ppm, SignedMicros, When,
+};
 
 /// A broken rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -389,7 +391,21 @@ impl FaultRules<'_> {
         if let Err(complaint) = anchor.possible() {
             return Err(Problem { at: vec![at], complaint });
         }
-        if anchor.phase == super::Phase::Replicated && plan.topology.redis < 2 {
+        let of_record = matches!(anchor.operation, Operation::Acquire | Operation::Release)
+            && matches!(anchor.phase, Phase::Applied | Phase::Replicated);
+        let keeps_records = scenario::find_lock(&plan.lock.name).is_ok_and(|lock| lock.records);
+        if of_record && !keeps_records {
+            return problem(
+                &[&at],
+                format!(
+                    "the lock {} keeps no record that could be {}",
+                    quoted(&plan.lock.name),
+                    anchor.phase.name()
+                ),
+                "write invoked or returned",
+            );
+        }
+        if anchor.phase == Phase::Replicated && plan.topology.redis < 2 {
             return problem(
                 &[&at],
                 "nothing is replicated: there is one redis server",

@@ -51,6 +51,8 @@ pub struct LockKind {
     pub chinese: &'static str,
     /// Whether its grants carry fencing tokens.
     pub tokens: bool,
+    /// Whether it keeps a record at a server: only then is an acquire `applied`.
+    pub records: bool,
 }
 
 /// All locks.
@@ -60,12 +62,14 @@ pub const LOCKS: &[LockKind] = &[
         english: "no lock at all: every buyer walks in (a canary that must fail)",
         chinese: "没有锁：人人直接进入（必须失败的对照）",
         tokens: false,
+        records: false,
     },
     LockKind {
         name: "redis",
         english: "SET NX PX with a random owner, compare-and-delete release, INCR token",
         chinese: "SET NX PX 加随机持有者，比较后删除，INCR 令牌",
         tokens: true,
+        records: true,
     },
 ];
 

@@ -239,14 +239,10 @@ impl Storm {
     /// # Errors
     /// When scenario, lock or a knob is unknown.
     pub fn plan_of(&self, seed: Seed) -> Result<Plan, PlanError> {
-        let mut plan = Plan::from_seed(&self.scenario, &self.lock, self.fence, seed)?;
-        if !self.faults {
-            plan = plan.without_faults();
-        }
-        for (key, value) in &self.settings {
-            plan = plan.with_set(key, value)?;
-        }
-        Ok(plan)
+        let settings: Vec<(&str, &str)> =
+            self.settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let plan = Plan::from_seed_with(&self.scenario, &self.lock, self.fence, seed, &settings)?;
+        Ok(if self.faults { plan } else { plan.without_faults() })
     }
 
     fn engine_or_panic(&self) -> Arc<dyn Engine> {

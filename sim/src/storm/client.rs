@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lockstorm::Host;
 use lockstorm::lock::{Guard, Lock, LockError, Owner};
-use lockstorm::stock::{ReadReply, SellReply, StockClient};
+use lockstorm::stock::{Shown, StockClient, StockError};
 
 use super::conductor::Stop;
 use crate::history::{AcquireOutcome, Attempt, BeliefEnd, EventId, Name, Recorder, What};
@@ -90,11 +90,12 @@ impl Client {
         attempt: &Attempt,
         stock: &mut StockClient,
     ) -> Option<BeliefEnd> {
-        let unit = match stock.read(guard.owner(), guard.token()).await {
-            ReadReply::Units { next_unit, .. } => next_unit,
-            ReadReply::Refused { .. } => return Some(BeliefEnd::Told),
+        let shown = Shown::from(guard);
+        let unit = match stock.read(&shown).await {
+            Ok(level) => level.next_unit,
+            Err(StockError::Refused { .. }) => return Some(BeliefEnd::Told),
             // Nothing was learnt, nothing will be done.
-            ReadReply::Indeterminate { .. } => None,
+            Err(StockError::Unreachable { .. } | StockError::Indeterminate { .. }) => None,
         };
         let is_slow = host.random("slow work") % 1_000 < u64::from(self.workload.slow_per_mille);
         let work = if is_slow { self.workload.slow_work } else { self.workload.work };
@@ -103,9 +104,10 @@ impl Client {
             return Some(BeliefEnd::Deadline);
         }
         let order = attempt.to_string();
-        match stock.sell(guard.owner(), guard.token(), unit?, &order).await {
-            SellReply::Refused { .. } => Some(BeliefEnd::Told),
-            SellReply::Sold | SellReply::Indeterminate { .. } => None,
+        match stock.sell(&shown, unit?, &order).await {
+            Err(StockError::Refused { .. }) => Some(BeliefEnd::Told),
+            // What became of a sale without an answer stands in the stock's books.
+            Ok(()) | Err(StockError::Unreachable { .. } | StockError::Indeterminate { .. }) => None,
         }
     }
 

@@ -222,8 +222,12 @@ impl Conductor {
             state.strikes[index] = Strike::Active { showed: false };
         }
         let fault = &self.faults[index];
-        let description = fault::narration(&fault.kind);
-        let began = What::FaultBegan { fault: index, description };
+        let began = What::FaultBegan {
+            fault: index,
+            family: fault::family(&fault.kind),
+            targets: fault::targets(&fault.kind),
+            description: fault::narration(&fault.kind),
+        };
         self.ground.recorder.record(&self.node_of(index), began);
         if let Some(how) = fault::begin(&fault.kind, &self.ground) {
             self.show(index, how);
@@ -278,7 +282,8 @@ impl Conductor {
     }
 
     fn node_of(&self, index: usize) -> crate::history::Name {
-        fault::target(&self.faults[index].kind).into()
+        let targets = fault::targets(&self.faults[index].kind);
+        targets.into_iter().next().unwrap_or_else(|| self.storm_node.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+use lockstorm::stock::{Decided, Decision, StockObserver};
+
 use super::conductor::Conductor;
 use crate::engine::world::{NodeId, World};
 use crate::fault::Sign;
-use crate::history::{Attempt, Name, RecordLoss, Recorder, What};
+use crate::history::{Attempt, Name, RecordLoss, Recorder, StockOperation, What};
+use crate::server::redis::failover::FailoverObserver;
 use crate::server::redis::observe::{Observation, Observer, Origin};
 
 /// Keys that begin so are locks; everything else (token counters) is not history.
@@ -184,4 +187,67 @@ fn locks_among(strings: &[(&[u8], &[u8])]) -> Vec<(String, String)> {
 
 fn lease_us(expires_at_ms: i64, now_ms: i64) -> u64 {
     u64::try_from(expires_at_ms.saturating_sub(now_ms)).unwrap_or(0).saturating_mul(1_000)
+}
+
+/// Watches the stock.
+pub struct StockWatch {
+    name: Name,
+    recorder: Recorder,
+}
+
+impl StockWatch {
+    /// A watch over the stock on this node.
+    pub fn new(name: Name, recorder: Recorder) -> Self {
+        StockWatch { name, recorder }
+    }
+}
+
+impl StockObserver for StockWatch {
+    fn decided(&self, decision: &Decision<'_>) {
+        let operation = match decision.operation {
+            // An answer from the books is no new effect.
+            Decided::Sell { repeated: true, .. } => return,
+            Decided::Sell { unit, order, .. } => {
+                StockOperation::Sell { unit, order: order.to_owned() }
+            }
+            Decided::Read(level) => StockOperation::Read {
+                left: level.map_or(0, |level| level.left),
+                next_unit: level.and_then(|level| level.next_unit),
+            },
+        };
+        self.recorder.record(
+            &self.name,
+            What::Effect {
+                owner: decision.shown.owner.to_string(),
+                token: decision.shown.token.map(|token| token.0),
+                operation,
+                accepted: decision.accepted(),
+                refusal: decision.refusal.clone(),
+            },
+        );
+    }
+}
+
+/// Watches the failover controller.
+pub struct FailoverWatch {
+    name: Name,
+    recorder: Recorder,
+}
+
+impl FailoverWatch {
+    /// A watch over the controller on this node.
+    pub fn new(name: Name, recorder: Recorder) -> Self {
+        FailoverWatch { name, recorder }
+    }
+}
+
+impl FailoverObserver for FailoverWatch {
+    fn master_down(&self, master: &str) {
+        self.recorder.record(&self.name, What::MasterDown { master: master.to_owned() });
+    }
+
+    fn switched(&self, from: &str, to: &str) {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        self.recorder.record(&self.name, What::MasterSwitched { from, to });
+    }
 }

@@ -19,7 +19,7 @@ use crate::engine::{Control, Ending, Engine, Factory, Links, Stage};
 use crate::fault::Ground;
 use crate::history::recorder::TraceHash;
 use crate::history::{History, Name, Recorder, What};
-use crate::plan::{Fence, Plan, Topology};
+use crate::plan::{Fence, Plan};
 use crate::server::redis::failover::{self, FailoverController};
 use crate::server::redis::{ConfigFile, ReplicationGate, Server, Settings};
 
@@ -59,7 +59,7 @@ struct Scene {
 /// # Errors
 /// When the lock cannot be built.
 pub fn run(plan: &Plan, engine: &dyn Engine, lock_factory: &LockFactory) -> Result<Outcome, String> {
-    let names = node_names(&plan.topology);
+    let names: Vec<Name> = plan.topology.nodes().into_iter().map(Name::from).collect();
     let world = World::new(plan.seed.0, names.iter().cloned());
     let clock = world.clone();
     let recorder = Recorder::new(move || clock.now_us());
@@ -106,14 +106,6 @@ pub fn run(plan: &Plan, engine: &dyn Engine, lock_factory: &LockFactory) -> Resu
         lock_has_records: locks::has_records(&plan.lock.name),
     };
     Ok(Outcome { history, trace_hash, setting, ending })
-}
-
-fn node_names(topology: &Topology) -> Vec<Name> {
-    let redis = (1..=topology.redis).map(|number| format!("redis-{number}"));
-    let sentinel = topology.sentinel.then(|| "sentinel-1".to_owned());
-    let apps = (1..=topology.apps).map(|number| format!("app-{number}"));
-    let names = redis.chain(sentinel).chain(["stock-1".to_owned()]).chain(apps);
-    names.map(Name::from).collect()
 }
 
 /// The lock's own bound, and the time in which the controller replaces a master.
@@ -228,13 +220,13 @@ impl Scene {
 
     fn sentinel(self: &Arc<Self>, name: &Name) -> Factory {
         let watch = Arc::new(FailoverWatch::new(name.clone(), self.recorder.clone()));
-        let topology = self.plan.topology.clone();
+        let nodes = self.plan.topology.redis_nodes().into_iter();
+        let nodes = nodes.map(|node| format!("{node}:{REDIS_PORT}")).collect();
+        // Made once: what the controller has written down outlives its program.
+        let mut settings = failover::Settings::new(nodes);
+        settings.down_after = Duration::from_micros(self.plan.topology.down_after.0);
         Arc::new(move |host| {
-            let nodes =
-                (1..=topology.redis).map(|number| format!("redis-{number}:{REDIS_PORT}")).collect();
-            let mut settings = failover::Settings::new(nodes);
-            settings.down_after = Duration::from_micros(topology.down_after.0);
-            let controller = FailoverController::new(host, settings, watch.clone());
+            let controller = FailoverController::new(host, settings.clone(), watch.clone());
             Box::pin(async move {
                 let _ = controller.run().await;
             })

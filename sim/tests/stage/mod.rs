@@ -36,6 +36,7 @@ pub struct Scene {
     names: Vec<&'static str>,
     programs: Vec<Program>,
     latency_us: u64,
+    sigma_milli: u64,
     ends_at: Duration,
     seed: u64,
 }
@@ -46,6 +47,7 @@ impl Scene {
             names: names.to_vec(),
             programs: Vec::new(),
             latency_us: 1_000,
+            sigma_milli: 0,
             ends_at: ms(5_000),
             seed: 1,
         }
@@ -61,6 +63,11 @@ impl Scene {
 
     pub fn latency_us(mut self, latency_us: u64) -> Self {
         self.latency_us = latency_us;
+        self
+    }
+
+    pub fn sigma_milli(mut self, sigma_milli: u64) -> Self {
+        self.sigma_milli = sigma_milli;
         self
     }
 
@@ -101,7 +108,7 @@ impl Scene {
         let ending = engine.run(Stage {
             world,
             factories: factories.collect(),
-            links: Links { median_us: self.latency_us, sigma_milli: 0 },
+            links: Links { median_us: self.latency_us, sigma_milli: self.sigma_milli },
             ends_at_us: self.ends_at.as_micros() as u64,
             recorder: Recorder::new(move || clock.now_us()),
             opening: Box::new(opening),

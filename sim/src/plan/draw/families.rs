@@ -31,7 +31,7 @@ pub(super) const FAMILIES: &[Family] = &[
         strike: master_dies,
     },
     Family { name: "plan/split", at_home: has_failover, in_thousand: |_| 180, strike: split },
-    Family { name: "plan/pause", at_home: |_| true, in_thousand: |_| 300, strike: pause },
+    Family { name: "plan/pause", at_home: |_| true, in_thousand: |_| 350, strike: pause },
     Family { name: "plan/cut-off", at_home: |_| true, in_thousand: |_| 100, strike: cut_off },
     Family { name: "plan/slow-link", at_home: |_| true, in_thousand: |_| 150, strike: slow_link },
     Family { name: "plan/stall", at_home: has_replica, in_thousand: |_| 80, strike: stall },
@@ -171,8 +171,8 @@ fn pause(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     };
     let (from, to) = match draw.below(10) {
         0..=2 => (10, 200),
-        3..=5 => (200, 900),
-        6..=8 => (1_000, 1_025),
+        3..=4 => (200, 900),
+        5..=8 => (1_000, 1_025),
         _ => (1_025, 1_500),
     };
     let delay = weather.time(draw, 0, 4_000);

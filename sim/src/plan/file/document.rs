@@ -44,14 +44,12 @@ impl<'a> Document<'a> {
 
     /// What the TOML parser found, as a complaint of ours.
     fn syntax(&self, message: &str, span: &Range<usize>) -> Complaint {
+        if self.text.get(span.start..).is_none_or(|rest| rest.trim().is_empty()) {
+            return Complaint::new("the file ends too early", "complete it, or restore it");
+        }
         let what = message.split_whitespace().collect::<Vec<_>>().join(" ");
-        let mend = if what.starts_with("duplicate key") {
-            "write it once"
-        } else if self.text.get(span.start..).is_none_or(|rest| rest.trim().is_empty()) {
-            "the file ends too early: complete it, or restore it"
-        } else {
-            "mend the TOML here"
-        };
+        let mend =
+            if what.starts_with("duplicate key") { "write it once" } else { "mend the TOML here" };
         Complaint::new(what, mend)
     }
 

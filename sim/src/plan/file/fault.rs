@@ -227,8 +227,12 @@ fn nodes(fields: &mut Fields<'_, '_>, key: &str) -> Result<Vec<String>, PlanErro
 /// One `[[clock]]`, its keys only.
 pub(super) fn write_clock(out: &mut String, clock: &ClockPlan) {
     line(out, "node", &clock.node);
-    line(out, "offset", SignedMicros(clock.offset_us));
-    line(out, "rate", Ppm(clock.rate_ppm));
+    if clock.offset_us != 0 {
+        line(out, "offset", SignedMicros(clock.offset_us));
+    }
+    if clock.rate_ppm != 0 {
+        line(out, "rate", Ppm(clock.rate_ppm));
+    }
 }
 
 /// One `[[fault]]`, its keys only.

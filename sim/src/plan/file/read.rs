@@ -193,7 +193,8 @@ impl<'a, 't> Fields<'a, 't> {
 
     /// An error that `key` is missing.
     pub fn missing(&self, key: &str, mend: &str) -> PlanError {
-        let complaint = Complaint::new(format!("{} has no {key}", self.at), mend);
+        let list = self.at.split('[').next().unwrap_or_default();
+        let complaint = Complaint::new(format!("the {list} has no {key}"), mend);
         self.document.error(self.span.clone(), complaint)
     }
 }

@@ -63,7 +63,7 @@ const BAD: &[(&str, &str, &str)] = &[
     ("unknown scenario", "scenario = \"redis-failover\"", "scenario = \"redis-failovr\""),
     ("no scenario", "scenario = \"redis-failover\"", ""),
     ("unknown fence", "[lock]", "fence = \"half\"\n[lock]"),
-    ("fence without tokens", "lease = \"2s\"", "name = \"none\"\n[workload]\n[topology]"),
+    ("fence without tokens", "lease = \"2s\"", "name = \"none\""),
     ("zero duration", "[lock]", "duration = \"0s\"\n[lock]"),
     ("seed as a number", "[lock]", "seed = 42\n[lock]"),
     ("future schema", "schema = 1", "schema = 2"),
@@ -86,7 +86,8 @@ const BAD: &[(&str, &str, &str)] = &[
     ),
     ("bad anchor", "after = \"app-1 acquire 3 applied\"", "after = \"app-1 read 3 returned\""),
     ("sentinel alone", "[lock]", "[topology]\nredis = 1\n[lock]"),
-    ("no sentinel", "node = \"redis-1\"", "node = \"sentinel-1\"\n[topology]\nsentinel = false"),
+    ("no sentinel", "node = \"redis-1\"", "node = \"sentinel-1\""),
+    ("no record", "lease = \"2s\"", "name = \"none\""),
     ("single brackets", "[[fault]]", "[fault]"),
     ("duplicate key", "lease = \"2s\"", "lease = \"2s\"\nlease = \"3s\""),
     ("duplicate table", "[lock]", "[lock]\n[lock]"),
@@ -94,6 +95,8 @@ const BAD: &[(&str, &str, &str)] = &[
     ("truncated key", "after = \"app-1 acquire 3 applied\"", "after ="),
     ("too many redis", "[lock]", "[topology]\nredis = 70000\n[lock]"),
     ("sigma", "[lock]", "[topology]\nlatency-sigma = 1e9\n[lock]"),
+    ("wide sigma", "[lock]", "[topology]\nlatency-sigma = 3.5\n[lock]"),
+    ("cut in a list", "after = \"app-1 acquire 3 applied\"", "from = [\"redis-1\",\n"),
     ("lock as text", "[lock]", "lock = \"redis\"\n[topology]"),
     ("two clocks", "[lock]", "[[clock]]\nnode = \"app-1\"\n[[clock]]\nnode = \"app-1\"\n[lock]"),
     ("clock too fast", "[lock]", "[[clock]]\nnode = \"app-1\"\nrate = \"+200%\"\n[lock]"),
@@ -111,7 +114,7 @@ fn bad_files_give_one_error_with_place_and_mend() {
             "fence without tokens" => {
                 text.replacen("schema = 1", "schema = 1\nfence = \"full\"", 1)
             }
-            // The begin that the fault has stands last, so what is cut off is the end.
+            "no sentinel" => text.replacen("[lock]", "[topology]\nsentinel = false\n[lock]", 1),
             _ => text,
         };
         match parse("plan.toml", &text) {
