@@ -31,4 +31,4 @@ pub use block::{Failure, failure_block};
 pub use demonstration::{Shown, demonstration};
 pub use json::Document;
 pub use manner::{Build, Charset, Manner, Style};
-pub use table::Summary;
+pub use table::Tally;

@@ -40,7 +40,7 @@ pub struct Failure<'a> {
 const LABEL: usize = 14;
 
 /// The block of `failure` in the characters of this process's locale, without colours.
-/// It ends with a line feed, and has no more than 40 lines.
+/// It has no more than 40 lines, and no line feed at its end.
 pub fn failure_block(failure: &Failure<'_>) -> String {
     failure_block_in(failure, &Manner::from_environment())
 }
@@ -57,7 +57,7 @@ pub fn failure_block_in(failure: &Failure<'_>, manner: &Manner) -> String {
     }
     block.labelled("Reproduce", &[failure.reproduce]);
     block.rule();
-    block.text
+    block.text.trim_end().to_owned()
 }
 
 /// A block that is being written.

@@ -48,7 +48,7 @@ pub fn demonstration(
     for (command, words) in next {
         text.line(&format!("  {command:longest$}   {words}"));
     }
-    text.text
+    text.text.trim_end().to_owned()
 }
 
 struct Text<'m> {

@@ -20,15 +20,22 @@
 //! | `repetition`, `confirmation` | whether it came back the same; what the reference engine says |
 //! | `reproduce` | the command |
 //! | `plan` | the whole plan as TOML, as a file holds it |
+//!
+//! A hunt has `schema`, `lockstorm`, `verdict` and `exit-code` likewise, of all its
+//! runs; `quarry` (what was hunted), `tally` (what was counted), `bound` (what a clean
+//! hunt proves) and `failures`, each of them a run.
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::check::goals::Goals;
 use crate::check::{FailedChecker, Finding, Verdict};
+use crate::hunt::{Quarry, Summary};
 use crate::plan::file;
 use crate::report::block::Failure;
 use crate::report::story::{Mark, Story};
 use crate::report::subject::Subject;
+use crate::report::table::Tally;
 use crate::report::why;
 use crate::storm::confirm::Confirmation;
 use crate::storm::repeat::Repetition;
@@ -131,6 +138,54 @@ pub struct Confirmed<'a> {
     pub confirmation: &'a Confirmation,
 }
 
+/// A run as a JSON value; see the module's table.
+pub fn run_value(failure: &Failure<'_>) -> Value {
+    value(&Document::of(failure))
+}
+
+/// A run as JSON text of several lines.
+pub fn run_json(failure: &Failure<'_>) -> String {
+    format!("{:#}", run_value(failure))
+}
+
+/// A hunt as JSON text of several lines: what was hunted, what was counted, and the
+/// failures as [`run_value`] gives them.
+pub fn hunt_json(quarry: &Quarry, summaries: &[Summary], failures: Vec<Value>) -> String {
+    let tally = Tally::of(summaries);
+    let verdict = tally.verdict();
+    let hunt = Hunt {
+        schema: SCHEMA,
+        lockstorm: env!("CARGO_PKG_VERSION"),
+        verdict,
+        exit_code: verdict.exit_code(),
+        quarry,
+        bound: tally.bound(),
+        tally,
+        failures,
+    };
+    format!("{:#}", value(&hunt))
+}
+
+/// What cannot be serialised says so instead; there is nothing of that sort here: no
+/// map has keys that are no text.
+fn value(document: &impl Serialize) -> Value {
+    serde_json::to_value(document).unwrap_or_else(|error| Value::String(error.to_string()))
+}
+
+/// A hunt.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Hunt<'a> {
+    schema: u32,
+    lockstorm: &'static str,
+    verdict: Verdict,
+    exit_code: u8,
+    quarry: &'a Quarry,
+    tally: Tally,
+    bound: Option<String>,
+    failures: Vec<Value>,
+}
+
 impl<'a> Document<'a> {
     /// The document of a run.
     pub fn of(failure: &Failure<'a>) -> Document<'a> {
@@ -172,14 +227,6 @@ impl<'a> Document<'a> {
             reproduce: failure.reproduce,
             plan: file::write(&run.plan),
         }
-    }
-
-    /// As a value.
-    ///
-    /// # Errors
-    /// None in practice: nothing in it is a map with keys that are no text.
-    pub fn to_value(&self) -> serde_json::Result<serde_json::Value> {
-        serde_json::to_value(self)
     }
 }
 

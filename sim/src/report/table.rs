@@ -7,16 +7,22 @@
 
 use std::collections::BTreeMap;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
+use serde::Serialize;
 
 use crate::check::{Kind, Language, Verdict};
+use crate::engine::Engine;
+use crate::engine::turmoil::Turmoil;
+use crate::hunt::Summary;
 use crate::report::layout::{counted, grouped};
-use crate::report::manner::{Charset, Manner};
+use crate::report::manner::{Charset, Manner, Style};
 use crate::storm::Run;
+use crate::storm::confirm::Confirmation;
 
 /// What many runs came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Tally {
     /// How many runs.
     pub runs: u64,
     /// How many of them ended so.
@@ -36,39 +42,35 @@ pub struct Summary {
 /// Below so many runs the rule of three says nothing worth reading.
 const FEWEST_FOR_A_BOUND: u64 = 30;
 
-impl Summary {
-    /// Counts one more run.
-    pub fn add(&mut self, run: &Run) {
-        let judgement = &run.judgement;
-        self.runs += 1;
-        *self.verdicts.entry(judgement.verdict).or_default() += 1;
-        for kind in Kind::ALL {
-            let mut of_kind = judgement.findings.iter().filter(|finding| finding.kind == kind);
-            if judgement.violations().any(|finding| finding.kind == kind) {
-                *self.violations.entry(kind).or_default() += 1;
-            } else if of_kind.next().is_some() {
-                *self.advisories.entry(kind).or_default() += 1;
-            }
+impl Tally {
+    /// Of what workers told.
+    pub fn of<'a>(summaries: impl IntoIterator<Item = &'a Summary>) -> Tally {
+        let mut tally = Tally::default();
+        for summary in summaries {
+            tally.add(summary);
         }
-        self.handovers += judgement.goals.handovers as u64;
-        self.touched += judgement.goals.touched.len() as u64;
-        self.inert += judgement.goals.inert.len() as u64;
+        tally
     }
 
-    /// Adds what another worker counted.
-    pub fn merge(&mut self, other: &Summary) {
-        fn add<K: Ord + Copy>(into: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {
-            for (key, count) in from {
-                *into.entry(*key).or_default() += count;
-            }
+    /// Counts one more run.
+    pub fn add_run(&mut self, run: &Run) {
+        self.add(&Summary::of(run));
+    }
+
+    /// Counts one more run by what is told of it.
+    pub fn add(&mut self, summary: &Summary) {
+        self.runs += 1;
+        *self.verdicts.entry(summary.verdict).or_default() += 1;
+        for kind in &summary.kinds {
+            let counts = match summary.violations.contains(kind) {
+                true => &mut self.violations,
+                false => &mut self.advisories,
+            };
+            *counts.entry(*kind).or_default() += 1;
         }
-        self.runs += other.runs;
-        add(&mut self.verdicts, &other.verdicts);
-        add(&mut self.violations, &other.violations);
-        add(&mut self.advisories, &other.advisories);
-        self.handovers += other.handovers;
-        self.touched += other.touched;
-        self.inert += other.inert;
+        self.handovers += summary.handovers;
+        self.touched += summary.faults_showed;
+        self.inert += summary.faults_inert;
     }
 
     /// The verdict on all of them.
@@ -77,20 +79,20 @@ impl Summary {
     }
 
     /// How many runs ended so.
-    pub fn of(&self, verdict: Verdict) -> u64 {
+    pub fn ended(&self, verdict: Verdict) -> u64 {
         self.verdicts.get(&verdict).copied().unwrap_or(0)
     }
 
     /// How many runs say something: those that were safe or were not.
     pub fn conclusive(&self) -> u64 {
-        self.of(Verdict::Safe) + self.of(Verdict::SafeByFence) + self.of(Verdict::Violation)
+        self.ended(Verdict::Safe) + self.ended(Verdict::SafeByFence) + self.ended(Verdict::Violation)
     }
 
     /// All runs in one line, for a storm that passed: `50 seeds safe; 61 handovers,
     /// 112 faults took effect, 3 inert; engine event 0.1.0`.
     pub fn line(&self, engine: &str) -> String {
         let counts = Verdict::BY_PRECEDENCE.iter().filter_map(|verdict| {
-            let count = self.of(*verdict);
+            let count = self.ended(*verdict);
             (count > 0).then_some((*verdict, count))
         });
         let counts: Vec<(Verdict, u64)> = counts.collect();
@@ -125,7 +127,8 @@ impl Summary {
         ))
     }
 
-    /// The table of verdicts and kinds, and the bound of a clean campaign.
+    /// The table of verdicts and kinds, and the bound of a clean campaign. No line feed
+    /// at the end.
     pub fn table(&self, manner: &Manner) -> String {
         let mut text = self.verdict_table(manner).to_string();
         if !self.violations.is_empty() || !self.advisories.is_empty() {
@@ -137,30 +140,30 @@ impl Summary {
             text.push_str(&bound);
         }
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
-        format!("{}\n", lines.join("\n"))
+        lines.join("\n")
     }
 
     fn verdict_table(&self, manner: &Manner) -> Table {
-        let mut table = empty(manner.charset, ["verdict", "判定", "seeds", "share"]);
+        let mut table = empty(manner, ["verdict", "判定", "seeds", "share"]);
         for verdict in Verdict::BY_PRECEDENCE {
-            let count = self.of(verdict);
+            let count = self.ended(verdict);
             if count == 0 {
                 continue;
             }
-            let word = verdict.word(Language::English);
-            let word = match verdict {
-                Verdict::Safe | Verdict::SafeByFence => manner.style.good(word),
-                Verdict::Violation | Verdict::Nondeterminism => manner.style.bad(word),
-                _ => manner.style.warning(word),
+            let colour = match verdict {
+                Verdict::Safe | Verdict::SafeByFence => Color::Green,
+                Verdict::Violation | Verdict::Nondeterminism => Color::Red,
+                _ => Color::Yellow,
             };
-            let chinese = verdict.word(Language::Chinese).to_owned();
-            row(&mut table, manner.charset, [word, chinese, grouped(count), share(count, self.runs)]);
+            let word = Cell::new(verdict.word(Language::English)).fg(colour);
+            let chinese = verdict.word(Language::Chinese);
+            row(&mut table, manner, word, chinese, [grouped(count), share(count, self.runs)]);
         }
         table
     }
 
     fn kind_table(&self, manner: &Manner) -> Table {
-        let mut table = empty(manner.charset, ["found", "发现", "violation in", "advisory in"]);
+        let mut table = empty(manner, ["found", "发现", "violation in", "advisory in"]);
         for kind in Kind::ALL {
             let count = |of: &BTreeMap<Kind, u64>| of.get(&kind).copied().unwrap_or(0);
             let (violations, advisories) = (count(&self.violations), count(&self.advisories));
@@ -168,35 +171,79 @@ impl Summary {
                 continue;
             }
             let shown = |count: u64| if count == 0 { String::new() } else { grouped(count) };
-            let (english, chinese) = (kind.word(Language::English), kind.word(Language::Chinese));
-            let cells = [english.to_owned(), chinese.to_owned(), shown(violations), shown(advisories)];
-            row(&mut table, manner.charset, cells);
+            let word = Cell::new(kind.word(Language::English));
+            let counts = [shown(violations), shown(advisories)];
+            row(&mut table, manner, word, kind.word(Language::Chinese), counts);
         }
         table
     }
 }
 
-/// A table with this head; the second column is Chinese.
-fn empty(charset: Charset, head: [&str; 4]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    row(&mut table, charset, head.map(str::to_owned));
-    let numbers = if charset.has_chinese() { [2, 3] } else { [1, 2] };
-    for column in numbers {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
+/// The end of a hunt, in the characters of this process's locale, without colours: the
+/// tables, and what the reference engine said of the failures it was asked about.
+pub fn summary<'a>(
+    summaries: &[Summary],
+    confirmations: impl IntoIterator<Item = Option<&'a Confirmation>>,
+) -> String {
+    summary_in(summaries, confirmations, &Manner::from_environment())
+}
+
+/// The same in this manner.
+pub fn summary_in<'a>(
+    summaries: &[Summary],
+    confirmations: impl IntoIterator<Item = Option<&'a Confirmation>>,
+    manner: &Manner,
+) -> String {
+    let mut text = Tally::of(summaries).table(manner);
+    let confirmations: Vec<&Confirmation> = confirmations.into_iter().flatten().collect();
+    if !confirmations.is_empty() {
+        text.push_str(&format!("\n\n{}", confirmed(&confirmations)));
+    }
+    text
+}
+
+/// `turmoil 0.7.2: 40 of 41 violations confirmed, 1 not expressible`.
+fn confirmed(confirmations: &[&Confirmation]) -> String {
+    let count = |is: fn(&Confirmation) -> bool| {
+        confirmations.iter().filter(|confirmation| is(confirmation)).count() as u64
+    };
+    let mut text = format!(
+        "{}: {} of {} confirmed",
+        Turmoil::default().title(),
+        grouped(count(|c| matches!(c, Confirmation::Confirmed { .. }))),
+        counted(confirmations.len() as u64, "violation"),
+    );
+    for (count, word) in [
+        (count(|c| matches!(c, Confirmation::NotConfirmed { .. })), "not confirmed"),
+        (count(|c| matches!(c, Confirmation::NotExpressible { .. })), "not expressible there"),
+    ] {
+        if count > 0 {
+            text.push_str(&format!(", {} {word}", grouped(count)));
         }
     }
+    text
+}
+
+/// A table with this head; the second column is Chinese.
+fn empty(manner: &Manner, head: [&str; 4]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    // What the terminal is like was decided by whoever chose the manner.
+    table.force_no_tty();
+    if manner.style == Style::Coloured {
+        table.enforce_styling();
+    }
+    row(&mut table, manner, Cell::new(head[0]), head[1], [head[2].to_owned(), head[3].to_owned()]);
     table
 }
 
-fn row(table: &mut Table, charset: Charset, cells: [String; 4]) {
-    let [first, chinese, third, fourth] = cells;
-    if charset.has_chinese() {
-        table.add_row([first, chinese, third, fourth]);
-    } else {
-        table.add_row([first, third, fourth]);
+fn row(table: &mut Table, manner: &Manner, first: Cell, chinese: &str, numbers: [String; 2]) {
+    let mut cells = vec![first];
+    if manner.charset == Charset::Unicode {
+        cells.push(Cell::new(chinese));
     }
+    cells.extend(numbers.map(|number| Cell::new(number).set_alignment(CellAlignment::Right)));
+    table.add_row(cells);
 }
 
 /// In percent with one decimal, exact arithmetic.
