@@ -144,13 +144,20 @@ fn a_port_is_free_again_at_once_and_taken_while_it_is_listened_on() {
             let connected = host.connect(&format!("server:{}", free.port())).await.unwrap();
             note(&log, &host, &format!("to myself: {}", connected.peer_addr().ip()));
             drop(connected);
+            let refused = host.connect("server:9").await.unwrap_err();
+            note(&log, &host, &refused.kind().to_string());
             let end = accepted.await.unwrap().read(&mut [0; 1]).await.unwrap();
             note(&log, &host, &format!("read {end}"));
         })
         .node(|_, _| std::future::pending())
         .run(&ENGINE, |_| {});
+    // A refusal takes time even here: who tries again at once must get somewhere.
+    assert!(log[3].starts_with("server 2000 "), "{log:?}");
     let said: Vec<_> = log.iter().map(|line| line.splitn(3, ' ').nth(2).unwrap()).collect();
-    assert_eq!(said, ["address in use", "7 true", "to myself: 192.168.0.1", "read 0"]);
+    assert_eq!(
+        said,
+        ["address in use", "7 true", "to myself: 192.168.0.1", "connection refused", "read 0"]
+    );
 }
 
 #[test]

@@ -202,7 +202,8 @@ async fn asks_on(host: Host, log: Log) {
 /// Three clients and a server under faults that are drawn without any sense.
 fn storm(reseed: u64, seed: u64) -> Vec<String> {
     let scene = Scene::new(&["server", "a", "b", "c"]);
-    let scene = if seed % 2 == 0 { scene.node(echo()) } else { scene.node(echo_past_the_host) };
+    let scene =
+        if seed.is_multiple_of(2) { scene.node(echo()) } else { scene.node(echo_past_the_host) };
     let control = Arc::new(Mutex::new(None::<Arc<dyn Control>>));
     let (given, used) = (control.clone(), control);
     let scene = scene.node(asks_on).node(asks_on).node(move |host, log| {

@@ -50,7 +50,8 @@ pub(super) async fn connect(
             network.sent(node, to);
         }
         let round_trip_us = match node == to {
-            true => 0,
+            // Never nothing, or a program that tries again at once would try for ever.
+            true => network.tick_us,
             false => 2 * network.latency_us(node, to),
         };
         match prospect {
