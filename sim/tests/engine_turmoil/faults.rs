@@ -228,7 +228,7 @@ fn a_crash_asked_for_inside_a_task_strikes_within_the_tick() {
             .run(&ENGINE, move |control| *given.lock().unwrap() = Some(control));
         let end = match machine {
             true => "server 103000 Err(Elapsed)",
-            false => "server 4000 Ok(0)",
+            false => "server 5000 Ok(0)",
         };
         assert_eq!(log, ["victim 2000 lives", end], "machine: {machine}");
     }
