@@ -34,6 +34,7 @@ const TCP_CAPACITY: usize = 1_024;
 /// Runs the stage to its end.
 pub(super) fn drive(engine: Turmoil, stage: Stage) -> Ending {
     let network = Network::new(&stage, engine.tick_us());
+    let recorder = stage.recorder.clone();
     (stage.opening)(Arc::new(TurmoilControl(network.clone())));
     for node in network.nodes() {
         let incarnation = network.world.start(node);
@@ -58,6 +59,7 @@ pub(super) fn drive(engine: Turmoil, stage: Stage) -> Ending {
         network.world.set_now_us(sim.elapsed().as_micros() as u64);
         network.run_due();
     };
+    recorder.stop();
     let steps = network.steps();
     // As in a crash, tasks are dropped in order; one of them may well panic at that.
     let torn = catch_unwind(AssertUnwindSafe(|| {
