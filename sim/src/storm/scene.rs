@@ -29,6 +29,7 @@ pub const REDIS_PORT: u16 = 6_379;
 pub const STOCK_PORT: u16 = 7_000;
 
 /// What running a scene gave.
+#[derive(Debug)]
 pub struct Outcome {
     /// What happened.
     pub history: History,
