@@ -247,7 +247,7 @@ impl Finding {
             parties: grants.iter().map(|grant| Party::from(*grant)).collect(),
             from_us: interval.from.at_us,
             to_us: interval.to.at_us.min(ended_us),
-            events: grants.iter().filter_map(|grant| grant.evidence()).collect(),
+            events: grants.iter().flat_map(|grant| grant.evidence()).collect(),
             blame: Blame::default(),
             detail,
         }
@@ -326,18 +326,20 @@ impl Finding {
                     Time(*bound_us),
                 )
             }
-            Detail::GrantLost { node, how } => format!(
-                "{}'s record of {key} {} at {node}, {long} before its promise ended.",
-                who(0),
-                match how {
-                    Vanished::Failover => "was missing when a new master took over",
-                    Vanished::Resync => "was erased by a resynchronisation",
-                    Vanished::Crash => "was lost in a crash",
-                    Vanished::Deleted => "was deleted by somebody else",
-                    Vanished::Overwritten => "was overwritten by somebody else",
-                    Vanished::ExpiredEarly => "expired",
-                },
-            ),
+            Detail::GrantLost { node, how } => {
+                let lost = match how {
+                    Vanished::Failover => format!("was missing when {node} became master"),
+                    Vanished::Resync => format!("was erased when {node} resynchronised"),
+                    Vanished::Crash => format!("was lost when {node} crashed"),
+                    Vanished::Deleted => format!("was deleted at {node} by somebody else"),
+                    Vanished::Overwritten => format!("was overwritten at {node} by somebody else"),
+                    Vanished::ExpiredEarly => format!("expired at {node}"),
+                };
+                format!(
+                    "The record of {} for {key} {lost}, {long} before its promise ended.",
+                    who(0)
+                )
+            }
             Detail::Overstay => format!(
                 "{} believed to hold {key} for {long} beyond its promise ({from} … {to}).",
                 who(0),
