@@ -246,7 +246,7 @@ fn one_unit_under_two_orders_is_oversold_even_when_the_sum_is_right() {
     let judgement = judge(&sold(3), &setting(0));
     insta::assert_snapshot!(
         one(&judgement, Kind::Oversell).sentence(),
-        @"Unit 3 was sold under order order-of-app-2/1, and there were only 2."
+        @"Unit 3 was sold under order order-of-app-2/1, of only 2 units."
     );
 }
 
