@@ -110,7 +110,7 @@ impl Goals {
                     continue;
                 }
                 self.handovers += 1;
-                let second = pair[1].evidence().map(|event| (pair[1].start(), event));
+                let second = pair[1].evidence().first().map(|event| (pair[1].start(), *event));
                 first = first.into_iter().chain(second).min();
             }
         }
