@@ -49,7 +49,7 @@ lease = "1s"
 apps = 2
 
 [workload]
-units = 1
+units = 40
 slow-per-mille = 1000
 slow-work = "700ms"
 work = "700ms"
