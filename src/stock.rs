@@ -20,7 +20,7 @@ pub mod wire;
 
 pub use client::{StockClient, StockError};
 pub use fence::{Fence, FenceMode, Refusal, Sharing, Shown};
-pub use server::{Decision, StockObserver, StockServer, Unobserved};
+pub use server::{Decided, Decision, StockObserver, StockServer, Unobserved};
 
 use std::collections::BTreeMap;
 use std::fmt;

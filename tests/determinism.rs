@@ -43,7 +43,6 @@ fn under_turmoil_the_trace_is_the_same() {
 #[test]
 fn another_seed_is_another_run() {
     let storm = Storm::new("redis-single").without_faults();
-    let hash =
-        |seed| storm::run(&storm.plan_of(Seed(seed)).unwrap(), &EventEngine).trace_hash;
+    let hash = |seed| storm::run(&storm.plan_of(Seed(seed)).unwrap(), &EventEngine).trace_hash;
     assert_ne!(hash(1), hash(2));
 }

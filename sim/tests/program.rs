@@ -34,11 +34,17 @@ fn bad_plans_are_refused_with_file_line_and_mend() {
     let refusals = [
         ("wrong key", "schema = 1\nscenario = \"redis-failover\"\ndurration = \"3s\"\n"),
         ("wrong type", "schema = 1\nscenario = \"redis-failover\"\nduration = 3\n"),
-        ("impossible time", "schema = 1\nscenario = \"redis-single\"\nduration = \"3s\"\n\n[[fault]]\nkind = \"pause\"\nnode = \"app-1\"\nat = \"5s\"\n"),
+        (
+            "impossible time",
+            "schema = 1\nscenario = \"redis-single\"\nduration = \"3s\"\n\n[[fault]]\nkind = \"pause\"\nnode = \"app-1\"\nat = \"5s\"\n",
+        ),
         ("truncated", "schema = 1\nscenario = \"redis-fail"),
         ("unknown lock", "schema = 1\nscenario = \"redis-failover\"\n[lock]\nname = \"reddis\"\n"),
         ("unknown scenario", "schema = 1\nscenario = \"redis-failunder\"\n"),
-        ("unknown node", "schema = 1\nscenario = \"redis-single\"\n\n[[fault]]\nkind = \"pause\"\nnode = \"app-9\"\nat = \"1s\"\n"),
+        (
+            "unknown node",
+            "schema = 1\nscenario = \"redis-single\"\n\n[[fault]]\nkind = \"pause\"\nnode = \"app-9\"\nat = \"1s\"\n",
+        ),
     ];
     let told = refusals.map(|(what, text)| format!("# {what}\n{}", refused(text)));
     insta::assert_snapshot!(told.join("\n"));
@@ -79,8 +85,17 @@ fn exit_codes_say_how_a_run_went() {
 
 #[test]
 fn a_hunt_is_the_same_with_one_worker_and_with_two_and_its_commands_reproduce() {
-    let arguments =
-        ["hunt", "--lock", "redis", "--scenario", "redis-failover", "--seeds", "40", "--format", "json"];
+    let arguments = [
+        "hunt",
+        "--lock",
+        "redis",
+        "--scenario",
+        "redis-failover",
+        "--seeds",
+        "40",
+        "--format",
+        "json",
+    ];
     let (one_code, one, _) = lockstorm(&[&arguments[..], &["--jobs", "1"]].concat());
     let (two_code, two, _) = lockstorm(&[&arguments[..], &["--jobs", "2"]].concat());
     assert_eq!(one_code, two_code);
@@ -108,9 +123,8 @@ fn a_plan_that_is_printed_runs_again_the_same() {
     let path = file.path().display().to_string();
     let (again_code, again, _) = lockstorm(&["run", "--plan", &path, "--format", "json"]);
     assert_eq!(code, again_code);
-    let hash = |text: &str| {
-        serde_json::from_str::<serde_json::Value>(text).unwrap()["trace-hash"].clone()
-    };
+    let hash =
+        |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["trace-hash"].clone();
     assert_eq!(hash(&first), hash(&again));
 }
 

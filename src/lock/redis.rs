@@ -46,6 +46,8 @@
 //! - **A request that arrives late.** After `Indeterminate` the record may still be
 //!   written when the network heals; it stays for one lease unless the best-effort
 //!   release, which is sent after it on the same connection, arrives too.
+//! - **A release heard by a demoted master** finds no record there and says
+//!   `NotHeld`; the record that the new master may have stays for its lease.
 //! - **Tokens** ([`Fencing::Counter`]) are kept in the same Redis and go back with it:
 //!   after an asynchronous failover two owners can be given the same token. A
 //!   resource must therefore tell equal tokens apart by their owners, as

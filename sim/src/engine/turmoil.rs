@@ -86,3 +86,64 @@ impl Engine for Turmoil {
         driver::drive(*self, stage)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Fault, Fence, LockPlan, Micros, Seed, Topology, When, Workload};
+
+    fn plan(duration_us: u64, faults: Vec<FaultKind>) -> Plan {
+        let at = |kind| Fault { kind, when: When::At(Micros(0)), lasts: None };
+        Plan {
+            scenario: "test".to_owned(),
+            seed: Seed(1),
+            duration: Micros(duration_us),
+            fence: Fence::Off,
+            lock: LockPlan {
+                name: "none".to_owned(),
+                lease: Micros(0),
+                margin_ppm: 0,
+                command_timeout: Micros(0),
+                retry: Micros(0),
+            },
+            topology: Topology {
+                redis: 1,
+                sentinel: false,
+                apps: 1,
+                latency: Micros(250),
+                latency_sigma_milli: 400,
+                down_after: Micros(0),
+            },
+            workload: Workload {
+                units: 1,
+                think: Micros(0),
+                work: Micros(0),
+                slow_per_mille: 0,
+                slow_work: Micros(0),
+                patience: Micros(0),
+                deadline_check: false,
+            },
+            clocks: Vec::new(),
+            faults: faults.into_iter().map(at).collect(),
+        }
+    }
+
+    fn partition(one_way: bool) -> FaultKind {
+        FaultKind::Partition { from: vec!["app-1".into()], to: vec!["redis-1".into()], one_way }
+    }
+
+    #[test]
+    fn it_says_what_it_cannot_express() {
+        let engine = Turmoil::default();
+        let coarse = Turmoil { tick_ms: 10, ..engine };
+        assert_eq!(engine.cannot_express(&plan(60_000_000, vec![partition(false)])), None);
+        let one_way = plan(1_000_000, vec![partition(false), partition(true)]);
+        let why = engine.cannot_express(&one_way);
+        assert_eq!(why.as_deref(), Some("a one-way cut that delivers after the heal"));
+        assert_eq!(coarse.cannot_express(&one_way), why);
+        let long = plan(60_000_001, vec![]);
+        let why = engine.cannot_express(&long).unwrap();
+        assert!(why.starts_with("longer than 60 simulated seconds"), "{why}");
+        assert_eq!(coarse.cannot_express(&long), None);
+    }
+}

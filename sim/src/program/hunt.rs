@@ -119,8 +119,8 @@ fn examine_all(
 
 fn examine_one(quarry: &Quarry, summary: &Summary, program: &PathBuf) -> Result<Examined, Failure> {
     let plan = quarry.plan(summary.seed)?;
-    let engine = storm::engine(&quarry.engine)
-        .ok_or_else(|| Failure::internal("the engine is missing"))?;
+    let engine =
+        storm::engine(&quarry.engine).ok_or_else(|| Failure::internal("the engine is missing"))?;
     let run = storm::run(&plan, engine.as_ref());
     let is_event = quarry.engine == EngineArgument::Event.name();
     let confirm = is_event && summary.verdict == Verdict::Violation;
@@ -174,9 +174,13 @@ fn tell(arguments: &HuntArguments, summaries: &[Summary], examined: &[Examined])
         }
         println!();
     }
-    println!("{}", table::summary(summaries, examined.iter().map(|failure| {
-        failure.examination.confirmation.as_ref()
-    })));
+    println!(
+        "{}",
+        table::summary(
+            summaries,
+            examined.iter().map(|failure| { failure.examination.confirmation.as_ref() })
+        )
+    );
 }
 
 fn one_line(arguments: &HuntArguments, failure: &Examined) -> String {

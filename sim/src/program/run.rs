@@ -73,8 +73,7 @@ fn tell(
         Some(examination) => (Some(&examination.repetition), examination.confirmation.as_ref()),
         None => (None, None),
     };
-    let failure =
-        block::Failure { run: &run, position: None, repetition, confirmation, reproduce };
+    let failure = block::Failure { run: &run, position: None, repetition, confirmation, reproduce };
     match format {
         Format::Text => println!("{}", block::failure_block(&failure)),
         Format::Json => println!("{}", json::run_json(&failure)),

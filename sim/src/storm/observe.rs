@@ -251,3 +251,21 @@ impl FailoverObserver for FailoverWatch {
         self.recorder.record(&self.name, What::MasterSwitched { from, to });
     }
 }
+
+impl std::fmt::Debug for RedisWatch {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("RedisWatch").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for StockWatch {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("StockWatch").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for FailoverWatch {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("FailoverWatch").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -29,6 +29,7 @@ pub const REDIS_PORT: u16 = 6_379;
 pub const STOCK_PORT: u16 = 7_000;
 
 /// What running a scene gave.
+#[derive(Debug)]
 pub struct Outcome {
     /// What happened.
     pub history: History,
@@ -198,8 +199,11 @@ impl Scene {
     }
 
     fn redis(self: &Arc<Self>, node: NodeId, name: &Name) -> Factory {
-        let master = (&**name != "redis-1").then(|| format!("redis-1:{REDIS_PORT}"));
-        let config = ConfigFile::new(master);
+        let config = match &**name {
+            "redis-1" => ConfigFile::new(),
+            _ => ConfigFile::replica_of("redis-1", REDIS_PORT),
+        };
+        let announced_name = Some(name.to_string());
         let gate = self.gates[&node].clone();
         let watch = Arc::new(RedisWatch::new(
             node,
@@ -209,7 +213,8 @@ impl Scene {
         ));
         Arc::new(move |host| {
             watch.started();
-            let settings = Settings { port: REDIS_PORT, ..Settings::default() };
+            let announced_name = announced_name.clone();
+            let settings = Settings { port: REDIS_PORT, announced_name, ..Settings::default() };
             let server = Server::new(host, settings, config.clone(), gate.clone(), watch.clone());
             Box::pin(async move {
                 // A server that cannot listen is a node that is down; clients tell.

@@ -118,8 +118,9 @@ impl Core {
         self.finished.load(Ordering::Relaxed)
     }
 
-    /// Ends the run: nothing is delivered any more.
+    /// Ends the run: nothing is delivered or recorded any more.
     pub(super) fn finish(&self) {
+        self.recorder.stop();
         self.finished.store(true, Ordering::Relaxed);
         let main = self.lock().main.take();
         if let Some(main) = main {
@@ -133,11 +134,15 @@ impl Core {
     }
 
     pub(super) fn ending(&self) -> Ending {
+        let panic = self.world.panic().map(|panic| {
+            let node = self.world.name(panic.node);
+            format!("a task of {node} ({}) panicked: {}", panic.group, panic.message)
+        });
         let state = self.lock();
         Ending {
             steps: state.steps,
             messages: state.network.messages(),
-            stuck: state.stuck.clone(),
+            stuck: state.stuck.clone().or(panic),
         }
     }
 

@@ -37,10 +37,11 @@ enum Prospect {
 
 pub(super) async fn connect(
     network: Arc<Network>,
-    (node, incarnation): (NodeId, u32),
+    owner: (NodeId, u32),
     to: NodeId,
     port: u16,
 ) -> io::Result<Stream> {
+    let node = owner.0;
     let first_us = network.world.now_us();
     for repeat_s in SYN_REPEATS_S.into_iter().chain([GIVE_UP_S]) {
         let sent_us = network.world.now_us();
@@ -49,7 +50,8 @@ pub(super) async fn connect(
             network.sent(node, to);
         }
         let round_trip_us = match node == to {
-            true => 0,
+            // Never nothing, or a program that tries again at once would try for ever.
+            true => network.tick_us,
             false => 2 * network.latency_us(node, to),
         };
         match prospect {
@@ -60,13 +62,16 @@ pub(super) async fn connect(
             }
             Prospect::Handshake => {
                 let address = SocketAddr::from((link::address(to), port));
-                match Handshake::new(address).await {
+                match Handshake::new(network.clone(), owner, address).await {
                     Ok(stream) => {
+                        let number = network.number_socket();
+                        let to_address = (to, address);
+                        let socket =
+                            Socket::stream(network.clone(), owner, to_address, (stream, number));
                         // turmoil's handshake is told to the caller as soon as it is
                         // accepted: wait for the way back.
                         until_open(&network, node, to, sent_us + round_trip_us).await;
-                        let place = (node, incarnation, to, address);
-                        return Ok(Socket::stream(network, place, stream));
+                        return Ok(socket);
                     }
                     // It died or stopped listening meanwhile: of the first nothing is heard.
                     Err(_) if network.is_silent(to) => {}
@@ -113,11 +118,15 @@ async fn until_open(network: &Network, node: NodeId, to: NodeId, at_us: u64) {
 
 /// turmoil's connect. Dropped after the other end has accepted, but before the caller
 /// was told, it closes the connection, where turmoil would leave it half open.
-struct Handshake(Option<BoxFuture<'static, io::Result<TcpStream>>>);
+struct Handshake {
+    network: Arc<Network>,
+    owner: (NodeId, u32),
+    connecting: Option<BoxFuture<'static, io::Result<TcpStream>>>,
+}
 
 impl Handshake {
-    fn new(address: SocketAddr) -> Self {
-        Handshake(Some(Box::pin(TcpStream::connect(address))))
+    fn new(network: Arc<Network>, owner: (NodeId, u32), address: SocketAddr) -> Self {
+        Handshake { network, owner, connecting: Some(Box::pin(TcpStream::connect(address))) }
     }
 }
 
@@ -125,10 +134,10 @@ impl Future for Handshake {
     type Output = io::Result<TcpStream>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(connecting) = self.0.as_mut() else { return Poll::Pending };
+        let Some(connecting) = self.connecting.as_mut() else { return Poll::Pending };
         let poll = connecting.as_mut().poll(context);
         if poll.is_ready() {
-            self.0 = None;
+            self.connecting = None;
         }
         poll
     }
@@ -136,11 +145,13 @@ impl Future for Handshake {
 
 impl Drop for Handshake {
     fn drop(&mut self) {
-        let Some(mut connecting) = self.0.take() else { return };
+        let Some(mut connecting) = self.connecting.take() else { return };
         // Outside of a run, turmoil's connect has no world to ask.
         if ::turmoil::in_simulation() {
             let poll = connecting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-            drop(poll);
+            if let Poll::Ready(Ok(stream)) = poll {
+                self.network.close(self.owner, self.network.number_socket(), stream);
+            }
         }
     }
 }

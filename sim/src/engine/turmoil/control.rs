@@ -6,36 +6,30 @@
 
 use std::sync::Arc;
 
-use super::network::{Network, HostOperation};
+use super::network::{HostOperation, Network};
 use crate::engine::Control;
 use crate::engine::clock::ClockChange;
 use crate::engine::world::NodeId;
 
 pub(super) struct TurmoilControl(pub(super) Arc<Network>);
 
-impl TurmoilControl {
-    fn push(&self, operation: HostOperation) {
-        self.0.lock().host_operations.push_back(operation);
-    }
-}
-
 impl Control for TurmoilControl {
     fn crash_process(&self, node: NodeId) {
         if self.0.world.crash(node) {
             self.0.end_program(node);
-            self.push(HostOperation::EndProgram(node));
+            self.0.operate(HostOperation::EndProgram(node));
         }
     }
 
     fn crash_machine(&self, node: NodeId) {
         self.0.end_machine(node);
         self.0.world.crash(node);
-        self.push(HostOperation::EndMachine(node));
+        self.0.operate(HostOperation::EndMachine(node));
     }
 
     fn start(&self, node: NodeId) {
         if let Some(incarnation) = self.0.world.start(node) {
-            self.push(HostOperation::Launch(node, incarnation));
+            self.0.operate(HostOperation::Launch(node, incarnation));
         }
     }
 

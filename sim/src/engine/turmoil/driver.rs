@@ -2,9 +2,9 @@
 //! between two steps what cannot be done within one.
 //!
 //! Order of things around a step: the hosts run at the tick's time; then what was
-//! scheduled for no delay, still at that time; then turmoil's hosts are crashed and
-//! started; then the clock moves to the next tick and what is due there is done,
-//! before any host runs.
+//! scheduled for no delay, still at that time; then turmoil's links are set and its
+//! hosts crashed and started; then the clock moves to the next tick, what is due there
+//! is done, and links and hosts once more, before any host runs.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -34,6 +34,7 @@ const TCP_CAPACITY: usize = 1_024;
 /// Runs the stage to its end.
 pub(super) fn drive(engine: Turmoil, stage: Stage) -> Ending {
     let network = Network::new(&stage, engine.tick_us());
+    let recorder = stage.recorder.clone();
     (stage.opening)(Arc::new(TurmoilControl(network.clone())));
     for node in network.nodes() {
         let incarnation = network.world.start(node);
@@ -43,24 +44,32 @@ pub(super) fn drive(engine: Turmoil, stage: Stage) -> Ending {
     for (node, factory) in network.nodes().zip(stage.factories) {
         register(&mut sim, &network, node, factory);
     }
-    let mut steps = 0;
     let stuck = loop {
-        prepare(&mut sim, &network);
+        operate_links(&mut sim, &network);
+        operate_hosts(&mut sim, &network);
         if network.is_finished() || network.world.now_us() >= stage.ends_at_us {
             break None;
         }
         if let Err(why) = step(&mut sim, &network) {
             break Some(why);
         }
-        steps += 1;
         network.run_due();
         operate_links(&mut sim, &network);
         operate_hosts(&mut sim, &network);
         network.world.set_now_us(sim.elapsed().as_micros() as u64);
         network.run_due();
     };
-    // Tasks are dropped with their runtimes; one of them may well panic at that.
-    let torn = catch_unwind(AssertUnwindSafe(|| drop(sim)));
+    recorder.stop();
+    let steps = network.steps();
+    // As in a crash, tasks are dropped in order; one of them may well panic at that.
+    let torn = catch_unwind(AssertUnwindSafe(|| {
+        for node in network.nodes() {
+            network.world.crash(node);
+        }
+        let last = if stuck.is_none() { sim.step().map(|_| ()) } else { Ok(()) };
+        drop(sim);
+        last.is_ok()
+    }));
     let stuck = stuck.or_else(|| {
         let payload = torn.err()?;
         Some(format!("a task panicked as it was dropped: {}", panic_message(&*payload)))
@@ -93,10 +102,8 @@ fn register(sim: &mut Sim<'_>, network: &Arc<Network>, node: NodeId, factory: Fa
     let (name, network) = (network.world.name(node), network.clone());
     sim.host(&*name, move || {
         let incarnation = network.lock().incarnations[node.index()];
-        if incarnation.is_some() {
-            // Here turmoil acts for this host, and nobody hears it; see `launch`.
-            drop(network.exhume(node));
-        }
+        // Here turmoil acts for this host.
+        drop(network.exhume(node));
         let (network, substrate, factory) = (network.clone(), substrate.clone(), factory.clone());
         async move {
             if let Some(incarnation) = incarnation {
@@ -113,6 +120,7 @@ fn register(sim: &mut Sim<'_>, network: &Arc<Network>, node: NodeId, factory: Fa
 
 /// One tick. What goes wrong in it is told with the name of the node.
 fn step(sim: &mut Sim<'_>, network: &Network) -> Result<(), String> {
+    network.begin_step();
     let result = catch_unwind(AssertUnwindSafe(|| sim.step()));
     if let Some(panic) = network.world.panic() {
         let name = network.world.name(panic.node);
@@ -159,30 +167,14 @@ fn operate_links(sim: &mut Sim<'_>, network: &Network) {
     }
 }
 
-/// Does what was asked of hosts, in the order in which it was asked.
+/// Does what was asked of hosts and can be done now.
 fn operate_hosts(sim: &mut Sim<'_>, network: &Network) {
-    loop {
-        let operation = network.lock().host_operations.pop_front();
+    for operation in network.ready_operations() {
         match operation {
-            Some(HostOperation::EndProgram(node)) => restart(sim, network, node, None),
-            Some(HostOperation::EndMachine(node)) => sim.crash(link::address(node)),
-            Some(HostOperation::Launch(node, incarnation)) => {
-                launch(sim, network, node, incarnation);
-            }
-            None => return,
+            HostOperation::EndProgram(node) => restart(sim, network, node, None),
+            HostOperation::EndMachine(node) => sim.crash(link::address(node)),
+            HostOperation::Launch(node, incarnation) => launch(sim, network, node, incarnation),
         }
-    }
-}
-
-/// Before a step: links are set, and whoever is to start does so in this step. A crash
-/// alone can wait until after it: the world lets nothing of the dead run, and what
-/// their kernels say leaves with this step and not before it.
-fn prepare(sim: &mut Sim<'_>, network: &Network) {
-    operate_links(sim, network);
-    let is_launch = |operation: &HostOperation| matches!(operation, HostOperation::Launch(..));
-    let any_starts = network.lock().host_operations.iter().any(is_launch);
-    if any_starts {
-        operate_hosts(sim, network);
     }
 }
 
@@ -201,8 +193,8 @@ fn launch(sim: &mut Sim<'_>, network: &Network, node: NodeId, incarnation: u32) 
     if !was_silent {
         return restart(sim, network, node, Some(incarnation));
     }
-    // The kernel of the dead machine has gone without a word, so what turmoil still
-    // has of it is dropped while nobody can hear it.
+    // The dead machine has gone without a word: what turmoil still has of it is closed
+    // while nobody can hear it.
     let peers: Vec<_> = network.nodes().filter(|peer| *peer != node).collect();
     for peer in &peers {
         link::forget(sim, node, *peer);

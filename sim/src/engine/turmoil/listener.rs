@@ -22,10 +22,13 @@ use crate::engine::world::NodeId;
 /// full backlog is dropped, and repeated by its kernel.
 pub(super) const BACKLOG: usize = 128;
 
+/// A connection that waits: turmoil's stream, its number, its peer.
+type Connection = (TcpStream, u64, SocketAddr);
+
 /// Connections that the program has not accepted yet.
 #[derive(Default)]
 pub(super) struct Backlog {
-    ready: Mutex<VecDeque<(TcpStream, SocketAddr)>>,
+    ready: Mutex<VecDeque<Connection>>,
     arrived: Notify,
 }
 
@@ -34,12 +37,12 @@ impl Backlog {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    fn push(&self, connection: (TcpStream, SocketAddr)) {
+    fn push(&self, connection: Connection) {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner).push_back(connection);
         self.arrived.notify_one();
     }
 
-    fn pop(&self) -> Option<(TcpStream, SocketAddr)> {
+    fn pop(&self) -> Option<Connection> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 }
@@ -77,15 +80,16 @@ pub(super) async fn listen(
 
 async fn complete_handshakes(
     network: Arc<Network>,
-    (node, incarnation): (NodeId, u32),
+    owner: (NodeId, u32),
     listener: TcpListener,
     backlog: Arc<Backlog>,
 ) {
     while let Ok((stream, peer)) = listener.accept().await {
-        if !network.world.is_alive(node, incarnation) {
-            return network.close(node, stream);
+        let number = network.number_socket();
+        if !network.world.is_alive(owner.0, owner.1) {
+            return network.close(owner, number, stream);
         }
-        backlog.push((stream, peer));
+        backlog.push((stream, number, peer));
     }
 }
 
@@ -105,7 +109,7 @@ impl Accept for Listening {
 
     fn accept(&self) -> BoxFuture<'_, io::Result<Stream>> {
         Box::pin(async {
-            let (stream, address) = loop {
+            let (stream, number, address) = loop {
                 if let Some(connection) = self.backlog.pop() {
                     break connection;
                 }
@@ -116,8 +120,8 @@ impl Accept for Listening {
                 std::net::IpAddr::V6(_) => None,
             };
             let peer = peer.ok_or(io::ErrorKind::AddrNotAvailable)?;
-            let place = (self.node, self.incarnation, peer, address);
-            Ok(Socket::stream(self.network.clone(), place, stream))
+            let owner = (self.node, self.incarnation);
+            Ok(Socket::stream(self.network.clone(), owner, (peer, address), (stream, number)))
         })
     }
 }
@@ -137,8 +141,8 @@ impl Drop for Listening {
             }
         };
         drop(removed);
-        while let Some((stream, _)) = self.backlog.pop() {
-            self.network.close(self.node, stream);
+        while let Some((stream, number, _)) = self.backlog.pop() {
+            self.network.close((self.node, self.incarnation), number, stream);
         }
     }
 }

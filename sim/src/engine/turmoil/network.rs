@@ -41,19 +41,28 @@ pub(super) enum HostOperation {
     Launch(NodeId, u32),
 }
 
+impl HostOperation {
+    fn node(&self) -> NodeId {
+        match *self {
+            HostOperation::EndProgram(node)
+            | HostOperation::EndMachine(node)
+            | HostOperation::Launch(node, _) => node,
+        }
+    }
+}
+
 #[derive(Default)]
 pub(super) struct State {
     pub(super) links: Links,
     pub(super) listening: BTreeMap<(NodeId, u16), Arc<Backlog>>,
     /// Machines that are down.
     pub(super) silent: BTreeSet<NodeId>,
-    /// Sockets of dead machines: closing them would be heard by their peers, so they
-    /// are kept until the machine's next life begins.
-    buried: Vec<(NodeId, TcpStream)>,
+    /// Sockets of dead programs, by node and in the order in which they were opened.
+    buried: BTreeMap<(NodeId, u64), TcpStream>,
     /// The incarnation that a host's software is to run when turmoil starts it.
     pub(super) incarnations: Vec<Option<u32>>,
     pub(super) link_operations: VecDeque<LinkOperation>,
-    pub(super) host_operations: VecDeque<HostOperation>,
+    host_operations: VecDeque<(u64, HostOperation)>,
     agenda: BTreeMap<(u64, u64), Action>,
     scheduled: u64,
 }
@@ -70,7 +79,9 @@ pub(super) struct Network {
     /// Whether any link is cut or slowed: spares the ordinary write a look.
     disturbed: AtomicBool,
     finished: AtomicBool,
+    steps: AtomicU64,
     messages: AtomicU64,
+    sockets: AtomicU64,
 }
 
 impl Network {
@@ -85,7 +96,9 @@ impl Network {
             state: Mutex::new(State { incarnations: vec![None; nodes], ..State::default() }),
             disturbed: AtomicBool::new(false),
             finished: AtomicBool::new(false),
+            steps: AtomicU64::new(0),
             messages: AtomicU64::new(0),
+            sockets: AtomicU64::new(0),
         })
     }
 
@@ -103,6 +116,15 @@ impl Network {
 
     pub(super) fn messages(&self) -> u64 {
         self.messages.load(Ordering::Relaxed)
+    }
+
+    /// Steps begun.
+    pub(super) fn steps(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn begin_step(&self) {
+        self.steps.fetch_add(1, Ordering::Relaxed);
     }
 
     /// All nodes.
@@ -240,21 +262,58 @@ impl Network {
         }
     }
 
-    /// Closes a socket of this node; that of a dead machine is kept, so that its peer
-    /// does not hear of it.
-    pub(super) fn close(&self, node: NodeId, stream: TcpStream) {
-        if self.is_silent(node) {
-            self.lock().buried.push((node, stream));
+    // -- hosts -----------------------------------------------------------------
+
+    /// Has turmoil's host crashed or started, soon.
+    pub(super) fn operate(&self, operation: HostOperation) {
+        let steps = self.steps();
+        self.lock().host_operations.push_back((steps, operation));
+    }
+
+    /// Takes what can be done to hosts now, in the order in which it was asked for. The
+    /// end of a program waits until its host has run once more: in that step the
+    /// program's tasks, which the world has aborted, are dropped one by one in the order
+    /// of their birth. What then is left is dropped with the runtime, and tokio does
+    /// that in an order that depends on how many tasks this process has ever had.
+    pub(super) fn ready_operations(&self) -> Vec<HostOperation> {
+        let steps = self.steps();
+        let queue = &mut self.lock().host_operations;
+        let (mut ready, mut waiting) = (Vec::new(), BTreeSet::new());
+        for (asked, operation) in std::mem::take(queue) {
+            let node = operation.node();
+            let is_end = !matches!(operation, HostOperation::Launch(..));
+            if waiting.contains(&node) || (is_end && asked >= steps) {
+                waiting.insert(node);
+                queue.push_back((asked, operation));
+            } else {
+                ready.push(operation);
+            }
+        }
+        ready
+    }
+
+    /// The number of a new socket.
+    pub(super) fn number_socket(&self) -> u64 {
+        self.sockets.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Closes a socket. Those of a dead program are kept for its host to close, in the
+    /// order of their numbers.
+    pub(super) fn close(&self, (node, incarnation): (NodeId, u32), number: u64, stream: TcpStream) {
+        if !self.world.is_alive(node, incarnation) {
+            self.lock().buried.insert((node, number), stream);
         }
     }
 
-    /// The sockets of the node's dead machine, to be dropped by its own host while
-    /// nobody can hear it.
+    /// The sockets of the node's dead program, to be dropped by its own host: none as
+    /// long as its machine is dead, for that would be heard.
     pub(super) fn exhume(&self, node: NodeId) -> Vec<TcpStream> {
-        let buried = &mut self.lock().buried;
-        let (of_node, others): (Vec<_>, Vec<_>) =
-            std::mem::take(buried).into_iter().partition(|(at, _)| *at == node);
-        *buried = others;
-        of_node.into_iter().map(|(_, stream)| stream).collect()
+        let state = &mut *self.lock();
+        if state.silent.contains(&node) {
+            return Vec::new();
+        }
+        let mut of_node = state.buried.split_off(&(node, 0));
+        state.buried.append(&mut of_node.split_off(&(NodeId(node.0 + 1), 0)));
+        of_node.into_values().collect()
     }
 }

@@ -18,12 +18,12 @@ use crate::engine::world::NodeId;
 /// segments and not bytes.
 const SEGMENT_BYTES: usize = 16 * 1024;
 
-/// Whose socket it is: node, incarnation, the node at the other end, its address.
-pub(super) type Place = (NodeId, u32, NodeId, SocketAddr);
-
 pub(super) struct Socket {
     network: Arc<Network>,
-    place: Place,
+    /// Node and incarnation.
+    owner: (NodeId, u32),
+    peer: (NodeId, SocketAddr),
+    number: u64,
     /// `None` once dropped.
     stream: Option<TcpStream>,
     finished: bool,
@@ -31,24 +31,28 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    pub(super) fn stream(network: Arc<Network>, place: Place, stream: TcpStream) -> Stream {
+    pub(super) fn stream(
+        network: Arc<Network>,
+        owner: (NodeId, u32),
+        peer: (NodeId, SocketAddr),
+        (stream, number): (TcpStream, u64),
+    ) -> Stream {
         let stream = Some(stream);
-        Stream::new(Socket { network, place, stream, finished: false, aborted: false })
+        let (finished, aborted) = (false, false);
+        Stream::new(Socket { network, owner, peer, number, stream, finished, aborted })
     }
 
     /// turmoil's stream, as long as its program lives. I/O of a dead incarnation
     /// never completes, also in tasks that were spawned past the host.
     fn living(&mut self) -> Option<&mut TcpStream> {
-        let (node, incarnation, ..) = self.place;
-        match self.network.world.is_alive(node, incarnation) {
+        match self.network.world.is_alive(self.owner.0, self.owner.1) {
             true => self.stream.as_mut(),
             false => None,
         }
     }
 
     fn sent(&self) {
-        let (node, _, peer, _) = self.place;
-        self.network.sent(node, peer);
+        self.network.sent(self.owner.0, self.peer.0);
     }
 }
 
@@ -94,10 +98,7 @@ impl AsyncWrite for Socket {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.finished {
             return Poll::Ready(Ok(()));
         }
@@ -113,7 +114,7 @@ impl AsyncWrite for Socket {
 
 impl Transport for Socket {
     fn peer_addr(&self) -> SocketAddr {
-        self.place.3
+        self.peer.1
     }
 
     fn set_keepalive(&mut self, _idle: Option<Duration>) -> io::Result<()> {
@@ -144,7 +145,7 @@ impl Transport for Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         if let Some(stream) = self.stream.take() {
-            self.network.close(self.place.0, stream);
+            self.network.close(self.owner, self.number, stream);
         }
     }
 }

@@ -11,9 +11,9 @@
 //! servers by itself; it has no TILT mode, but after having stood still itself it
 //! begins counting anew.
 //!
-//! Order of things: settings and observer, [`client`] talks to one server, [`view`]
-//! is what is known of the servers, [`probe`] keeps it up to date, [`switch`]
-//! replaces masters, [`service`] answers clients.
+//! Order of things: settings and observer, `client` talks to one server, `view`
+//! is what is known of the servers, `probe` keeps it up to date, `switch`
+//! replaces masters, `service` answers clients.
 
 mod client;
 mod probe;

@@ -15,8 +15,7 @@ pub(super) async fn probe(shared: Arc<Shared>, node: usize) {
     let settings = &shared.settings;
     loop {
         let address = &settings.nodes[node];
-        if let Ok(mut client) =
-            Client::connect(&shared.host, address, settings.reply_timeout).await
+        if let Ok(mut client) = Client::connect(&shared.host, address, settings.reply_timeout).await
         {
             // Ends with the connection, which is all that its error would say.
             let _ = converse(&shared, node, &mut client).await;

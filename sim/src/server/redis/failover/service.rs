@@ -155,9 +155,8 @@ fn sentinel(shared: &Shared, arguments: Arguments<'_>, reply: &mut ReplyEncoder)
         _ => {
             let subcommand = String::from_utf8_lossy(&subcommand);
             let subcommand: String = subcommand.chars().take(128).collect();
-            let text = format!(
-                "ERR unknown subcommand or wrong number of arguments for '{subcommand}'"
-            );
+            let text =
+                format!("ERR unknown subcommand or wrong number of arguments for '{subcommand}'");
             reply.error(text.as_bytes());
         }
     }

@@ -1,13 +1,14 @@
 //! Replaces a master that is down, and keeps every other server following the one
 //! that clients are told of.
 
+use std::cmp::Reverse;
 use std::io;
 use std::time::Duration;
 
 use super::Shared;
 use super::client::Client;
 use super::probe::inform;
-use super::view::Role;
+use super::view::{Information, Role};
 
 /// Looks after the cluster for ever, once every PING interval.
 pub(super) async fn keep_a_master(shared: &Shared) {
@@ -76,37 +77,44 @@ async fn replace(shared: &Shared, promoting: &mut Option<usize>) -> bool {
     true
 }
 
-/// The reachable replica that has received most; of equals the first. A replica whose
-/// promotion was begun and may have happened comes before all others: a second
-/// master would be worse than a shorter log.
+/// Asks every reachable server but the master what it has, and chooses one to promote.
 async fn choose(shared: &Shared, promoting: Option<usize>) -> Option<usize> {
     let settings = &shared.settings;
-    let mut best: Option<(u64, usize)> = None;
+    let mut candidates = Vec::new();
     for node in 0..settings.nodes.len() {
         let now = shared.host.monotonic();
-        let is_candidate = {
+        let is_reachable = {
             let view = shared.view();
             node != view.master && view.is_reachable(node, now, settings.down_after)
         };
-        if !is_candidate {
+        if !is_reachable {
             continue;
         }
         let asked = async {
             let address = &settings.nodes[node];
-            let mut client =
-                Client::connect(&shared.host, address, settings.reply_timeout).await?;
+            let mut client = Client::connect(&shared.host, address, settings.reply_timeout).await?;
             inform(&mut client).await
         };
-        let Ok(Some(information)) = asked.await else { continue };
-        if promoting == Some(node) {
-            return promoting;
-        }
-        let is_replica = matches!(information.role, Role::Replica { .. });
-        if is_replica && best.is_none_or(|(offset, _)| information.offset > offset) {
-            best = Some((information.offset, node));
+        // Who does not answer now is not reachable after all.
+        if let Ok(Some(information)) = asked.await {
+            candidates.push((node, information));
         }
     }
-    best.map(|(_, node)| node)
+    best(&candidates, promoting)
+}
+
+/// The replica that has received most; of equals the first. One whose promotion was
+/// begun, and may have happened, comes before all others: a second master would be
+/// worse than a shorter log.
+fn best(candidates: &[(usize, Information)], promoting: Option<usize>) -> Option<usize> {
+    if let Some((node, _)) = candidates.iter().find(|(node, _)| promoting == Some(*node)) {
+        return Some(*node);
+    }
+    let replicas = candidates
+        .iter()
+        .filter(|(_, information)| matches!(information.role, Role::Replica { .. }));
+    // `min_by_key` keeps the first of equals.
+    replicas.min_by_key(|(_, information)| Reverse(information.offset)).map(|(node, _)| *node)
 }
 
 /// Makes a replica a master and waits until it says so.
@@ -181,4 +189,30 @@ async fn reconfigure(shared: &Shared, node: usize, replicaof: &[&[u8]]) -> io::R
     let _ = client.ask(&[b"CONFIG", b"REWRITE"]).await;
     let _ = client.ask(&[b"CLIENT", b"KILL", b"TYPE", b"normal"]).await;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replica(node: usize, offset: u64) -> (usize, Information) {
+        let role = Role::Replica { master: "redis-1:6379".to_owned() };
+        (node, Information { role, offset })
+    }
+
+    #[test]
+    fn the_replica_that_has_received_most_is_promoted() {
+        assert_eq!(best(&[], None), None);
+        assert_eq!(best(&[replica(1, 10), replica(2, 12)], None), Some(2));
+        assert_eq!(best(&[replica(1, 12), replica(2, 12)], None), Some(1));
+        let stranger = (2, Information { role: Role::Master, offset: 99 });
+        assert_eq!(best(&[replica(1, 10), stranger], None), Some(1));
+    }
+
+    #[test]
+    fn a_promotion_that_was_begun_is_finished_before_another() {
+        let begun = (1, Information { role: Role::Master, offset: 3 });
+        assert_eq!(best(&[begun, replica(2, 12)], Some(1)), Some(1));
+        assert_eq!(best(&[replica(2, 12)], Some(1)), Some(2));
+    }
 }

@@ -219,6 +219,21 @@ async fn a_master_that_restarts_empty_before_it_is_missed_stays_the_master() {
     drop(lock.acquire("k", &Owner::named("b"), LIMIT).await.unwrap());
 }
 
+#[tokio::test]
+async fn a_master_that_hangs_is_replaced_and_demoted_when_it_wakes() {
+    let Some(cluster) = Cluster::start().await else { return };
+    let signal = |name: &str| {
+        let process = cluster.servers[0].process.id().to_string();
+        assert!(Command::new("kill").args([name, &process]).status().unwrap().success());
+    };
+    signal("-STOP");
+    let new = cluster.until_switched().await;
+    signal("-CONT");
+    let port_of_new = cluster.settings.nodes[new].rsplit_once(':').unwrap().1;
+    cluster.until_info(0, &format!("master_port:{port_of_new}")).await;
+    assert_eq!(cluster.diary.lines().len(), 2, "{:?}", cluster.diary.lines());
+}
+
 /// A controller without servers to watch that exist, for its own commands.
 async fn lone() -> (Host, Settings, Task) {
     let host = Host::tokio("sentinel-1");
