@@ -132,7 +132,12 @@ impl<'m> Block<'m> {
 }
 
 /// The first line: the verdict, the kinds, the lock; the same in Chinese.
-pub(super) fn headline(verdict: Verdict, judgement: &Judgement, plan: &Plan, manner: &Manner) -> String {
+pub(super) fn headline(
+    verdict: Verdict,
+    judgement: &Judgement,
+    plan: &Plan,
+    manner: &Manner,
+) -> String {
     let word = verdict.word(Language::English).to_uppercase();
     let word = match verdict {
         Verdict::Safe | Verdict::SafeByFence => manner.style.good(&word),
@@ -155,7 +160,11 @@ pub(super) fn headline(verdict: Verdict, judgement: &Judgement, plan: &Plan, man
     }
     line.push_str(&format!("   lock {}", plan.lock.name));
     if manner.charset.has_chinese() {
-        line.push_str(&format!("   {} {}", verdict.word(Language::Chinese), named(Language::Chinese)));
+        line.push_str(&format!(
+            "   {} {}",
+            verdict.word(Language::Chinese),
+            named(Language::Chinese)
+        ));
     }
     line.trim_end().to_owned()
 }
@@ -245,7 +254,8 @@ pub(super) fn effect(history: &History, subject: &Subject<'_>) -> Option<String>
 /// The kinds of all findings with their numbers, where there is more than is told.
 fn others(judgement: &Judgement) -> String {
     let violations = subject::kinds(judgement, true).into_iter().map(|found| (found, ""));
-    let advisories = subject::kinds(judgement, false).into_iter().map(|found| (found, " (advisory)"));
+    let advisories =
+        subject::kinds(judgement, false).into_iter().map(|found| (found, " (advisory)"));
     let all: Vec<_> = violations.chain(advisories).collect();
     if all.len() < 2 && all.iter().all(|((_, count), _)| *count < 2) {
         return String::new();

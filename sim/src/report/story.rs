@@ -105,7 +105,11 @@ impl Story {
             // What has no outcome may run on.
             what: widest(|row| if row.outcome.is_empty() { "" } else { &row.what }).unwrap_or(0),
         };
-        self.steps.iter().zip(&rows).map(|(step, row)| columns.line(step.mark, row, manner)).collect()
+        self.steps
+            .iter()
+            .zip(&rows)
+            .map(|(step, row)| columns.line(step.mark, row, manner))
+            .collect()
     }
 }
 
@@ -183,10 +187,10 @@ pub fn legend(stories: &[&Story], charset: Charset) -> String {
         (Mark::Wrong, "what must not happen"),
         (Mark::Held, "what the fence prevented"),
     ];
-    let occurs = |mark: Mark| stories.iter().any(|story| story.steps.iter().any(|s| s.mark == mark));
+    let occurs =
+        |mark: Mark| stories.iter().any(|story| story.steps.iter().any(|s| s.mark == mark));
     let shown = words.iter().filter(|(mark, _)| occurs(*mark));
-    let shown: Vec<String> = shown
-        .map(|(mark, word)| format!("{} {word}", charset.fit(mark.sign())))
-        .collect();
+    let shown: Vec<String> =
+        shown.map(|(mark, word)| format!("{} {word}", charset.fit(mark.sign()))).collect();
     shown.join("   ")
 }

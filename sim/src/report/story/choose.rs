@@ -71,8 +71,13 @@ impl<'s> Chooser<'s> {
 
     fn weigh(&self, event: &Event) -> Option<Weight> {
         let owned = self.weigh_owned(event);
-        let weight = owned.or_else(|| self.weigh_fault(event)).or_else(|| self.weigh_cluster(event));
-        if self.evidence.contains(&event.id) { Some(weight.map_or(1, |weight| weight.min(1))) } else { weight }
+        let weight =
+            owned.or_else(|| self.weigh_fault(event)).or_else(|| self.weigh_cluster(event));
+        if self.evidence.contains(&event.id) {
+            Some(weight.map_or(1, |weight| weight.min(1)))
+        } else {
+            weight
+        }
     }
 
     fn is_owner(&self, owner: &str) -> bool {
@@ -139,7 +144,8 @@ impl<'s> Chooser<'s> {
         }
         match &event.what {
             What::Promoted { records, .. } => {
-                let kept = records.iter().any(|(key, owner)| key == self.key && self.is_owner(owner));
+                let kept =
+                    records.iter().any(|(key, owner)| key == self.key && self.is_owner(owner));
                 Some(if kept { 4 } else { 1 })
             }
             What::MasterSwitched { .. } => Some(3),
@@ -160,7 +166,9 @@ pub(super) fn told_applications(history: &History, owners: &BTreeSet<&str>) -> B
     let mut told: BTreeSet<String> = BTreeSet::new();
     for event in history.iter() {
         match &event.what {
-            What::RecordSet { owner, .. } if owners.contains(owner.as_str()) && !told.contains(owner) => {
+            What::RecordSet { owner, .. }
+                if owners.contains(owner.as_str()) && !told.contains(owner) =>
+            {
                 last.insert(owner, event.id);
             }
             What::AcquireReturned { attempt, outcome: AcquireOutcome::Granted { .. }, .. } => {

@@ -32,7 +32,11 @@ struct Words {
     outcome: String,
 }
 
-fn words(who: impl Into<String>, what: impl Into<String>, outcome: impl Into<String>) -> Option<Words> {
+fn words(
+    who: impl Into<String>,
+    what: impl Into<String>,
+    outcome: impl Into<String>,
+) -> Option<Words> {
     Some(Words { who: who.into(), what: what.into(), outcome: outcome.into() })
 }
 
@@ -326,8 +330,11 @@ fn mark_sales(history: &History, finding: &Finding, wrong: &mut BTreeMap<EventId
     let Detail::Oversell { unit, units, .. } = finding.detail else { return };
     let mut orders: Vec<&str> = Vec::new();
     for event in history.iter() {
-        let What::Effect { operation: StockOperation::Sell { unit: sold, order }, accepted: true, .. } =
-            &event.what
+        let What::Effect {
+            operation: StockOperation::Sell { unit: sold, order },
+            accepted: true,
+            ..
+        } = &event.what
         else {
             continue;
         };
