@@ -2,9 +2,13 @@
 //!
 //! Storms run under turmoil; the event engine only screens them. A finding of the
 //! event engine is told with what turmoil says of the same plan: confirmed, not
-//! confirmed, or that turmoil has no means for a part of the plan. Turmoil draws its
-//! own latencies, so the same plan is tried under a few of its seeds; how many it
-//! took is told.
+//! confirmed, or that turmoil has no means for a part of the plan.
+//!
+//! Turmoil's millisecond ticks move every event a little, so whether two clients meet
+//! in a window of some milliseconds is another draw there. The first try keeps all of
+//! the plan's own draws; each further one keeps its faults, anchors, topology and
+//! options, and draws think times, work and latencies anew. How many tries it took is
+//! told, and so is a plan that never showed it.
 
 use std::fmt;
 
@@ -13,12 +17,13 @@ use serde::{Deserialize, Serialize};
 use super::locks::LockFactory;
 use super::{Run, run_with};
 use crate::check::{Kind, Verdict};
+use crate::draw::Draw;
 use crate::engine::Engine;
 use crate::engine::turmoil::Turmoil;
-use crate::plan::Plan;
+use crate::plan::{Plan, Seed};
 
-/// Under how many of turmoil's seeds a plan is tried.
-pub const TRIES: u32 = 8;
+/// How often a plan is tried, with other draws each time.
+pub const TRIES: u32 = 24;
 
 /// What the reference engine says of a failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +93,15 @@ pub fn confirm_verdict(plan: &Plan, verdict: Verdict, factory: &LockFactory) -> 
     try_under_turmoil(plan, factory, |run| run.judgement.verdict == verdict)
 }
 
+/// The plan with its own draws for try 0, and with others after it.
+fn with_other_draws(plan: &Plan, try_number: u32) -> Plan {
+    let seed = match try_number {
+        0 => plan.seed,
+        other => Seed(Draw::new(plan.seed.0, "confirmation", &other.to_string()).bits()),
+    };
+    Plan { seed, ..plan.clone() }
+}
+
 fn try_under_turmoil(
     plan: &Plan,
     factory: &LockFactory,
@@ -99,7 +113,7 @@ fn try_under_turmoil(
     let mut instead = Verdict::Unknown;
     for reseed in 0..TRIES {
         let engine = Turmoil { reseed: u64::from(reseed), ..Turmoil::default() };
-        let run = run_with(plan, &engine, factory);
+        let run = run_with(&with_other_draws(plan, reseed), &engine, factory);
         if agrees(&run) {
             return Confirmation::Confirmed { tries: reseed + 1 };
         }
