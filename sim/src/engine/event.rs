@@ -28,6 +28,36 @@ use crate::plan::Plan;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EventEngine;
 
+/// The event engine with turmoil's idea of a heal: what a cut held arrives with the
+/// heal, where a kernel would wait for its retransmission timer. It tells whether a
+/// failure hangs on that wait, which turmoil has no means for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PromptEventEngine;
+
+impl Engine for PromptEventEngine {
+    fn name(&self) -> &'static str {
+        "event-prompt"
+    }
+
+    fn title(&self) -> &'static str {
+        concat!("event ", env!("CARGO_PKG_VERSION"), ", prompt after a heal")
+    }
+
+    fn cannot_express(&self, _plan: &Plan) -> Option<String> {
+        None
+    }
+
+    fn run(&self, stage: Stage) -> Ending {
+        run(stage, true)
+    }
+}
+
+fn run(stage: Stage, prompt: bool) -> Ending {
+    let core = core::Core::new(&stage, prompt);
+    driver::drive(&Arc::clone(&core), stage);
+    core.ending()
+}
+
 impl Engine for EventEngine {
     fn name(&self) -> &'static str {
         "event"
@@ -42,8 +72,6 @@ impl Engine for EventEngine {
     }
 
     fn run(&self, stage: Stage) -> Ending {
-        let core = core::Core::new(&stage);
-        driver::drive(&Arc::clone(&core), stage);
-        core.ending()
+        run(stage, false)
     }
 }

@@ -19,8 +19,9 @@ use super::{Run, run_with};
 use crate::check::{Kind, Verdict};
 use crate::draw::Draw;
 use crate::engine::Engine;
+use crate::engine::event::{EventEngine, PromptEventEngine};
 use crate::engine::turmoil::Turmoil;
-use crate::plan::{Plan, Seed};
+use crate::plan::{Fault, FaultKind, Plan, Seed};
 
 /// How often a plan is tried, with other draws each time.
 pub const TRIES: u32 = 24;
@@ -119,5 +120,31 @@ fn try_under_turmoil(
         }
         instead = run.judgement.verdict;
     }
+    if hangs_on_late_retransmission(plan, factory, &agrees) {
+        return Confirmation::NotExpressible { clause: LATE_RETRANSMISSION.to_owned() };
+    }
     Confirmation::NotConfirmed { instead }
+}
+
+/// What turmoil has no means for in a plan whose failure hangs on it.
+pub const LATE_RETRANSMISSION: &str =
+    "a cut after whose heal data arrives when its retransmission is due, and not at once";
+
+/// Whether the failure goes away on our own engine, under all the same draws, as soon
+/// as what a cut held arrives with the heal, as it does under turmoil.
+fn hangs_on_late_retransmission(
+    plan: &Plan,
+    factory: &LockFactory,
+    agrees: impl Fn(&Run) -> bool,
+) -> bool {
+    let is_cut = |fault: &Fault| matches!(fault.kind, FaultKind::Partition { .. });
+    if !plan.faults.iter().any(is_cut) {
+        return false;
+    }
+    let shows = |engine: &dyn Engine| {
+        (0..TRIES).any(|try_number| {
+            agrees(&run_with(&with_other_draws(plan, try_number), engine, factory))
+        })
+    };
+    !shows(&PromptEventEngine) && shows(&EventEngine)
 }

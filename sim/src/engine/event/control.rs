@@ -67,7 +67,14 @@ impl Control for EventControl {
     }
 
     fn heal(&self, from: NodeId, to: NodeId) {
-        self.core.lock().network.heal(from, to);
+        let state = &mut *self.core.lock();
+        state.network.heal(from, to);
+        if self.core.prompt {
+            for (connection, generation, side) in state.network.waiting(from, to) {
+                let step = Step::Retransmit { connection, generation, side };
+                state.queue.push(self.core.now_us(), step);
+            }
+        }
     }
 
     fn slow(&self, from: NodeId, to: NodeId, extra_us: u64) {

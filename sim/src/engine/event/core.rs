@@ -87,10 +87,12 @@ pub(super) struct Core {
     recorder: Recorder,
     state: Mutex<State>,
     finished: AtomicBool,
+    /// Whether a heal retransmits at once.
+    pub(super) prompt: bool,
 }
 
 impl Core {
-    pub(super) fn new(stage: &Stage) -> Arc<Core> {
+    pub(super) fn new(stage: &Stage, prompt: bool) -> Arc<Core> {
         Arc::new(Core {
             world: stage.world.clone(),
             recorder: stage.recorder.clone(),
@@ -103,6 +105,7 @@ impl Core {
                 stuck: None,
             }),
             finished: AtomicBool::new(false),
+            prompt,
         })
     }
 

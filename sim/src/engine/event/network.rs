@@ -208,6 +208,22 @@ impl Network {
         self.cuts[link] = self.cuts[link].saturating_sub(1);
     }
 
+    /// The ends at `from` that have something undelivered for `to`.
+    pub(super) fn waiting(&self, from: NodeId, to: NodeId) -> Vec<Place> {
+        let mut waiting = Vec::new();
+        for (index, connection) in self.connections.iter().enumerate() {
+            let Some(connection) = connection else { continue };
+            for side in 0..2_u8 {
+                let (end, peer) = (usize::from(side), usize::from(1 - side));
+                let is_here = connection.ends[end].node == from && connection.ends[peer].node == to;
+                if is_here && !connection.ends[end].undelivered.is_empty() {
+                    waiting.push((index as u32, connection.generation, side));
+                }
+            }
+        }
+        waiting
+    }
+
     pub(super) fn slow(&mut self, from: NodeId, to: NodeId, extra_us: u64) {
         let link = self.link(from, to);
         self.extra_us[link] = extra_us;
