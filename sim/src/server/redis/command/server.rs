@@ -36,7 +36,7 @@ pub(super) fn command(call: &mut Call<'_>) -> Outcome {
             for name in names.iter() {
                 match super::find(name) {
                     Some(command) => describe(call, command),
-                    None => call.reply.null_array(),
+                    None => call.reply.null(),
                 }
             }
         }

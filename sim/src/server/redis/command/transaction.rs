@@ -61,15 +61,15 @@ pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
     };
     let touched = watched_key_changed(call);
     call.client.unwatch();
+    if let Some(failure) = first_refusal(call, &transaction) {
+        return Err(failure);
+    }
     if transaction.failed {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }
     if touched {
         call.reply.null_array();
         return Ok(());
-    }
-    if let Some(failure) = first_refusal(call, &transaction) {
-        return Err(failure);
     }
     call.reply.array(transaction.commands.len());
     for command in &transaction.commands {
