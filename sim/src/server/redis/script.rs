@@ -173,9 +173,7 @@ impl Engine {
         if self.has(&sha) {
             return Ok(sha);
         }
-        if self.lua.used_memory() > self.memory_bytes / 2 {
-            self.make_room();
-        }
+        self.make_room();
         let body = strip_shebang(source)?;
         let function = self
             .lua
@@ -197,6 +195,9 @@ impl Engine {
 
     /// Collects garbage; forgets all scripts if they are what fills the memory.
     fn make_room(&mut self) {
+        if self.lua.used_memory() <= self.memory_bytes / 2 {
+            return;
+        }
         // Finalizers cannot fail here: scripts have none.
         let _ = self.lua.gc_collect();
         if self.lua.used_memory() > self.memory_bytes / 2 {
@@ -218,6 +219,7 @@ impl Engine {
         let Some(function) = self.scripts.get(sha).cloned() else {
             return Err("NOSCRIPT No matching script. Please use EVAL.".into());
         };
+        self.make_room();
         self.begin();
         let mut arguments = std::mem::take(&mut self.arguments);
         let mut reply = std::mem::take(&mut self.reply);
@@ -264,12 +266,7 @@ impl Engine {
     }
 
     /// Turns the end of a run into a reply.
-    fn settle(
-        &self,
-        call: &mut Call<'_>,
-        sha: &Sha,
-        result: mlua::Result<MultiValue>,
-    ) -> Outcome {
+    fn settle(&self, call: &mut Call<'_>, sha: &Sha, result: mlua::Result<MultiValue>) -> Outcome {
         if self.budget.is_spent.load(Ordering::Relaxed) {
             return Err("ERR Error running script: it exceeded its budget of instructions".into());
         }
@@ -279,12 +276,15 @@ impl Engine {
             Err(error) => return Err(broken(error)),
         };
         let mut values = values.into_iter();
-        if matches!(values.next(), Some(Value::Boolean(true))) {
-            let value = values.next().unwrap_or(Value::Nil);
-            let resp3 = self.run_state.resp3.load(Ordering::Relaxed);
-            return convert::reply(call.reply, &value, resp3).map_err(broken);
+        match values.next() {
+            Some(Value::Boolean(true)) => {
+                let value = values.next().unwrap_or(Value::Nil);
+                let resp3 = self.run_state.resp3.load(Ordering::Relaxed);
+                convert::reply(call.reply, &value, resp3).map_err(broken)
+            }
+            Some(Value::Boolean(false)) => Err(run_error(sha, values)),
+            _ => Err([&b"ERR "[..], &run_error(sha, values).0].concat().into()),
         }
-        Err(run_error(sha, values))
     }
 }
 
@@ -293,9 +293,7 @@ fn run_error(sha: &Sha, mut values: impl Iterator<Item = Value>) -> Failure {
     let text_of = |value: Option<Value>| match value {
         Some(Value::String(text)) => Some(text.as_bytes().to_vec()),
         Some(Value::Integer(integer)) => Some(integer.to_string().into_bytes()),
-        Some(Value::Number(number)) => {
-            Some(super::codec::number::general(number, 14).into_bytes())
-        }
+        Some(Value::Number(number)) => Some(super::codec::number::general(number, 14).into_bytes()),
         _ => None,
     };
     // An error without a text: a real server does not survive it.

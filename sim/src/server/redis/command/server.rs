@@ -160,6 +160,8 @@ fn unknown_parameter(given: &[u8]) -> Failure {
 }
 
 fn immutable(name: &str) -> Failure {
-    format!("ERR CONFIG SET failed (possibly related to argument '{name}') - can't set immutable config")
-        .into()
+    format!(
+        "ERR CONFIG SET failed (possibly related to argument '{name}') - can't set immutable config"
+    )
+    .into()
 }
