@@ -131,6 +131,8 @@ fn malformed_bytes() {
             b"*01\r\n".to_vec(),
             b"*1\r\n:1\r\n".to_vec(),
             b"*1\r\n\r\n".to_vec(),
+            b"*1\r\n\xff1\r\n".to_vec(),
+            b"*1\r\n\n1\r\n".to_vec(),
             b"*1\r\nPING\r\n".to_vec(),
             b"*1\r\n$-1\r\n".to_vec(),
             b"*1\r\n$x\r\n".to_vec(),

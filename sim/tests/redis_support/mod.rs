@@ -143,6 +143,15 @@ impl Client {
         }
     }
 
+    /// The next bytes, whatever they are.
+    pub async fn read_raw(&mut self) -> Vec<u8> {
+        let mut bytes = vec![0; 16 * 1024];
+        let count = self.stream.read(&mut bytes).await.unwrap();
+        assert!(count > 0, "the server has closed");
+        bytes.truncate(count);
+        bytes
+    }
+
     /// One command, one reply.
     pub async fn call(&mut self, arguments: &[&[u8]]) -> Reply {
         self.send(arguments).await;

@@ -13,6 +13,7 @@
 
 mod arguments;
 mod encode;
+mod inline;
 pub mod number;
 mod reply;
 mod request;

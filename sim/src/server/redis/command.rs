@@ -278,7 +278,7 @@ pub(super) fn execute(
     let command = match check(shared, state, client, arguments) {
         Ok(command) => command,
         Err(failure) => {
-            let failure = fail_transaction(client, arguments, failure);
+            let failure = fail_transaction(state, client, arguments, failure);
             reply.error(&failure.0);
             return;
         }
@@ -306,14 +306,19 @@ pub(super) fn execute(
 }
 
 /// A command that cannot be queued fails its transaction; `EXEC` itself ends it.
-fn fail_transaction(client: &mut Client, arguments: Arguments<'_>, failure: Failure) -> Failure {
+fn fail_transaction(
+    state: &mut State,
+    client: &mut Client,
+    arguments: Arguments<'_>,
+    failure: Failure,
+) -> Failure {
     let Some(transaction) = &mut client.transaction else { return failure };
     if !arguments[0].eq_ignore_ascii_case(b"exec") {
         transaction.failed = true;
         return failure;
     }
     client.transaction = None;
-    client.unwatch();
+    state.unwatch(client);
     let reason = failure.0.strip_prefix(b"ERR ").unwrap_or(&failure.0);
     [b"EXECABORT Transaction discarded because of: ", reason].concat().into()
 }

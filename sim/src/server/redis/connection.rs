@@ -14,7 +14,7 @@ use lockstorm::host::Stream;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
-use super::codec::{ReplyEncoder, RequestDecoder, RequestError};
+use super::codec::{ReplyEncoder, RequestDecoder};
 use super::command::execute;
 use super::observe::Origin;
 use super::replication::leader;
@@ -43,7 +43,7 @@ pub(super) async fn serve(shared: Arc<Shared>, id: u64, stream: Stream) {
     };
     // A connection that failed is a connection that ended.
     let end = connection.run().await.unwrap_or(End::Closed);
-    let client = shared.lock().clients.remove(&id);
+    let client = leave(&shared, id);
     if let (End::Follow(position), Some(client)) = (end, client) {
         let Connection { stream, decoder, .. } = connection;
         follow(shared, *client, stream, decoder, position);
@@ -58,6 +58,13 @@ fn enter(shared: &Shared, client: Client) -> bool {
         state.clients.insert(client.id, Box::new(client));
     }
     has_room
+}
+
+fn leave(shared: &Shared, id: u64) -> Option<Box<Client>> {
+    let mut state = shared.lock();
+    let mut client = state.clients.remove(&id)?;
+    state.unwatch(&mut client);
+    Some(client)
 }
 
 /// The connection becomes a replica's link, served by a task of its own, so that a
@@ -198,9 +205,10 @@ impl Connection {
                         break None;
                     }
                 }
-                Err(RequestError::TooMuch) => break Some(Next::Close),
                 Err(error) => {
-                    reply.error(format!("ERR {error}").as_bytes());
+                    if let Some(text) = error.reply() {
+                        reply.error(&text);
+                    }
                     break Some(Next::Close);
                 }
             }

@@ -2,8 +2,8 @@
 //!
 //! Order of things: names of scripts ([`Sha`]), the [`Engine`] (one for each
 //! server: its cache of scripts, its bounds), one run. What values become on their
-//! way in and out is in [`convert`], Redis' random numbers in [`random`], the world
-//! that scripts see in `prelude.lua`.
+//! way in and out is in [`convert`], what scripts can call in [`host`], Redis' random
+//! numbers in [`random`], the world that scripts see in `prelude.lua`.
 //!
 //! Bounds: memory by the allocator, time by an instruction budget. The budget's hook
 //! arms itself for every instruction once it is spent, so that no `pcall` in a loop
@@ -13,6 +13,7 @@
 //! Left out: `cjson`, `cmsgpack`, `struct`, `bit`, the debugger.
 
 mod convert;
+mod host;
 mod random;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -26,10 +27,10 @@ use mlua::debug::HookTriggers;
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
 use sha1::{Digest, Sha1};
 
-use super::codec::{OwnedArguments, Protocol, ReplyEncoder};
-use super::command::{Call, Failure, Outcome, execute_for_script};
+use super::codec::{OwnedArguments, ReplyEncoder};
+use super::command::{Call, Failure, Outcome};
 use super::settings::Settings;
-use random::Random48;
+use host::RunState;
 
 /// How often the budget is looked at, instructions.
 const HOOK_EVERY: u32 = 10_000;
@@ -69,15 +70,6 @@ impl Sha {
 struct Budget {
     left: AtomicU64,
     is_spent: AtomicBool,
-}
-
-/// What the host functions of a run work on besides the command call.
-#[derive(Debug, Default)]
-struct RunState {
-    random: Mutex<Random48>,
-    resp3: AtomicBool,
-    /// `redis.set_repl`: the bit of the replicas.
-    replicates: AtomicBool,
 }
 
 /// A Lua state and the scripts that were loaded into it.
@@ -126,13 +118,13 @@ impl Engine {
         // Panics in our callbacks are bugs and may end the process.
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
         let run_state = Arc::new(run_state);
-        let host = host_functions(&lua, &run_state)?;
-        let locate = lua.create_function(|lua, ()| Ok(locate(lua)))?;
+        let functions = host::functions(&lua, &run_state)?;
+        let locate = lua.create_function(|lua, ()| Ok(host::locate(lua)))?;
         let world = lua.create_table()?;
         let (environment, redis, entry): (Table, Table, Function) = lua
             .load(include_str!("script/prelude.lua"))
             .set_name("=prelude")
-            .call((host, locate, world, constants(&lua)?))?;
+            .call((functions, locate, world, host::constants(&lua)?))?;
         lua.set_memory_limit(settings.script_memory_bytes)?;
         let budget = Arc::new(Budget::default());
         let engine = Engine {
@@ -173,9 +165,7 @@ impl Engine {
         if self.has(&sha) {
             return Ok(sha);
         }
-        if self.lua.used_memory() > self.memory_bytes / 2 {
-            self.make_room();
-        }
+        self.make_room();
         let body = strip_shebang(source)?;
         let function = self
             .lua
@@ -197,6 +187,9 @@ impl Engine {
 
     /// Collects garbage; forgets all scripts if they are what fills the memory.
     fn make_room(&mut self) {
+        if self.lua.used_memory() <= self.memory_bytes / 2 {
+            return;
+        }
         // Finalizers cannot fail here: scripts have none.
         let _ = self.lua.gc_collect();
         if self.lua.used_memory() > self.memory_bytes / 2 {
@@ -218,6 +211,7 @@ impl Engine {
         let Some(function) = self.scripts.get(sha).cloned() else {
             return Err("NOSCRIPT No matching script. Please use EVAL.".into());
         };
+        self.make_room();
         self.begin();
         let mut arguments = std::mem::take(&mut self.arguments);
         let mut reply = std::mem::take(&mut self.reply);
@@ -256,7 +250,7 @@ impl Engine {
         let run_state = &self.run_state;
         self.lua.scope(|scope| {
             let command = scope.create_function_mut(|lua, values: MultiValue| {
-                command(lua, call, run_state, read_only, values, scratch, reply)
+                host::command(lua, call, run_state, read_only, values, scratch, reply)
             })?;
             self.redis.raw_set("call", command)?;
             self.entry.call::<MultiValue>((function, key_table, argument_table))
@@ -274,12 +268,15 @@ impl Engine {
             Err(error) => return Err(broken(error)),
         };
         let mut values = values.into_iter();
-        if matches!(values.next(), Some(Value::Boolean(true))) {
-            let value = values.next().unwrap_or(Value::Nil);
-            let resp3 = self.run_state.resp3.load(Ordering::Relaxed);
-            return convert::reply(call.reply, &value, resp3).map_err(broken);
+        match values.next() {
+            Some(Value::Boolean(true)) => {
+                let value = values.next().unwrap_or(Value::Nil);
+                let resp3 = self.run_state.resp3.load(Ordering::Relaxed);
+                convert::reply(call.reply, &value, resp3).map_err(broken)
+            }
+            Some(Value::Boolean(false)) => Err(run_error(sha, values)),
+            _ => Err([&b"ERR "[..], &run_error(sha, values).0].concat().into()),
         }
-        Err(run_error(sha, values))
     }
 }
 
@@ -359,181 +356,6 @@ fn arm(lua: &Lua, budget: Arc<Budget>, every: u32) -> mlua::Result<()> {
         }
         Err(mlua::Error::runtime("the budget of instructions is spent"))
     })
-}
-
-/// Where the function that failed is: called by the error handler, so two levels up,
-/// or three when a function of the C library raised the error.
-fn locate(lua: &Lua) -> (Option<String>, Option<usize>) {
-    let level = |level| {
-        lua.inspect_stack(level, |debug| {
-            let source = debug.source();
-            let name = source.source.map(|name| name.into_owned());
-            (source.what == "C" || name.as_deref() == Some("=prelude"), name, debug.current_line())
-        })
-    };
-    // Our own wrappers around C functions count as C.
-    for depth in 2..8 {
-        match level(depth) {
-            Some((true, ..)) => continue,
-            Some((false, name, line)) => return (name, line),
-            None => break,
-        }
-    }
-    (None, None)
-}
-
-fn constants(lua: &Lua) -> mlua::Result<Table> {
-    let table = lua.create_table()?;
-    for (name, value) in [
-        ("LOG_DEBUG", 0),
-        ("LOG_VERBOSE", 1),
-        ("LOG_NOTICE", 2),
-        ("LOG_WARNING", 3),
-        ("REPL_NONE", 0),
-        ("REPL_AOF", 1),
-        ("REPL_SLAVE", 2),
-        ("REPL_REPLICA", 2),
-        ("REPL_ALL", 3),
-        ("REDIS_VERSION_NUM", 0x0007_000f),
-    ] {
-        table.raw_set(name, value)?;
-    }
-    table.raw_set("REDIS_VERSION", super::VERSION)?;
-    Ok(table)
-}
-
-/// An error that a script meets, its code first.
-#[derive(Debug)]
-struct Raised(Vec<u8>);
-
-impl std::fmt::Display for Raised {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{}", self.0.escape_ascii())
-    }
-}
-
-impl std::error::Error for Raised {}
-
-fn raise<T>(text: &[u8]) -> mlua::Result<T> {
-    Err(mlua::Error::external(Raised(text.to_vec())))
-}
-
-/// The text of what was raised by a function of ours, or by the budget.
-fn text_of(error: &mlua::Error) -> Vec<u8> {
-    match error {
-        mlua::Error::CallbackError { cause, .. } => text_of(cause),
-        mlua::Error::RuntimeError(text) => [b"ERR ", text.as_bytes()].concat(),
-        other => match other.downcast_ref::<Raised>() {
-            Some(Raised(text)) => text.clone(),
-            None => format!("ERR {other}").into_bytes(),
-        },
-    }
-}
-
-/// The prelude's functions of ours, but for `call`, which each run brings.
-fn host_functions(lua: &Lua, run_state: &Arc<RunState>) -> mlua::Result<Table> {
-    let host = lua.create_table()?;
-    host.raw_set(
-        "sha1hex",
-        lua.create_function(|lua, values: MultiValue| {
-            let mut values = values.into_iter();
-            let (Some(value), None) = (values.next(), values.next()) else {
-                return raise(b"ERR wrong number of arguments");
-            };
-            let text = lua.coerce_string(value)?;
-            let sha = Sha::of(text.as_ref().map(|text| text.as_bytes()).as_deref().unwrap_or(b""));
-            lua.create_string(sha.as_bytes())
-        })?,
-    )?;
-    host.raw_set(
-        "error_text",
-        lua.create_function(|lua, text: mlua::LuaString| {
-            let text = text.as_bytes();
-            let prefixed = text.strip_prefix(b"-").unwrap_or(&text);
-            lua.create_string(convert::error_text(prefixed))
-        })?,
-    )?;
-    host.raw_set(
-        "text_of",
-        lua.create_function(|lua, raised: Value| match raised {
-            Value::Error(error) => lua.create_string(text_of(&error)),
-            _ => lua.create_string("ERR unknown error"),
-        })?,
-    )?;
-    let state = run_state.clone();
-    host.raw_set(
-        "setresp",
-        lua.create_function(move |_, version: i64| {
-            state.resp3.store(version == 3, Ordering::Relaxed);
-            Ok(())
-        })?,
-    )?;
-    let state = run_state.clone();
-    host.raw_set(
-        "set_repl",
-        lua.create_function(move |_, flags: i64| {
-            state.replicates.store(flags & 2 != 0, Ordering::Relaxed);
-            Ok(())
-        })?,
-    )?;
-    let state = run_state.clone();
-    host.raw_set(
-        "random",
-        lua.create_function(move |_, ()| {
-            Ok(state.random.lock().unwrap_or_else(PoisonError::into_inner).unit())
-        })?,
-    )?;
-    let state = run_state.clone();
-    host.raw_set(
-        "randomseed",
-        lua.create_function(move |_, seed: f64| {
-            *state.random.lock().unwrap_or_else(PoisonError::into_inner) =
-                Random48::new(seed as i64);
-            Ok(())
-        })?,
-    )?;
-    Ok(host)
-}
-
-/// `redis.call`: one command, its reply as a Lua value. Errors are raised.
-fn command(
-    lua: &Lua,
-    call: &mut Call<'_>,
-    run_state: &RunState,
-    read_only: bool,
-    values: MultiValue,
-    scratch: &mut OwnedArguments,
-    reply: &mut ReplyEncoder,
-) -> mlua::Result<Value> {
-    scratch.clear();
-    if values.is_empty() {
-        return raise(b"ERR Please specify at least one argument for this redis lib call");
-    }
-    for value in &values {
-        if !convert::push_argument(scratch, value) {
-            return raise(b"ERR Lua redis lib command arguments must be strings or integers");
-        }
-    }
-    let resp3 = run_state.resp3.load(Ordering::Relaxed);
-    reply.bytes_mut().clear();
-    reply.set_protocol(if resp3 { Protocol::Resp3 } else { Protocol::Resp2 });
-    let mut silent = Default::default();
-    let replicates = run_state.replicates.load(Ordering::Relaxed);
-    let mut inner = Call {
-        shared: call.shared,
-        state: &mut *call.state,
-        client: &mut *call.client,
-        arguments: scratch.borrow(),
-        reply: &mut *reply,
-        pending: if replicates { &mut *call.pending } else { &mut silent },
-        now_ms: call.now_ms,
-        name: call.name,
-        may_block: false,
-    };
-    match execute_for_script(&mut inner, read_only) {
-        Ok(()) => convert::value(lua, reply.bytes(), resp3),
-        Err(failure) => raise(&failure.0),
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! Redis' one thread. It is never held across an await.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -201,18 +202,28 @@ impl State {
         if self.watches.is_empty() {
             return;
         }
-        let Some(watchers) = self.watches.get_mut(&(database, Key::from(key))) else { return };
-        watchers.retain(|watcher| {
+        let Some(watchers) = self.watches.get(&(database, Key::from(key))) else { return };
+        for watcher in watchers {
             watcher.store(true, Ordering::Relaxed);
-            // The other one is the client's.
-            Arc::strong_count(watcher) > 1
-        });
-        self.watches.retain(|_, watchers| !watchers.is_empty());
+        }
+    }
+
+    /// Ends a client's `WATCH`.
+    pub(super) fn unwatch(&mut self, client: &mut Client) {
+        let Some(mine) = client.watch.take() else { return };
+        for key in std::mem::take(&mut client.watched).into_keys() {
+            if let Entry::Occupied(mut watchers) = self.watches.entry(key) {
+                watchers.get_mut().retain(|watcher| !Arc::ptr_eq(watcher, &mine));
+                if watchers.get().is_empty() {
+                    watchers.remove();
+                }
+            }
+        }
     }
 
     /// Fails every transaction that watches anything.
     pub(super) fn touch_all(&mut self) {
-        for watcher in std::mem::take(&mut self.watches).into_values().flatten() {
+        for watcher in self.watches.values().flatten() {
             watcher.store(true, Ordering::Relaxed);
         }
     }
@@ -257,8 +268,9 @@ pub(super) struct Client {
     pub(super) transaction: Option<Box<Transaction>>,
     /// Set when a watched key was touched; present while keys are watched.
     pub(super) watch: Option<Arc<AtomicBool>>,
-    /// Keys that are watched, to see whether they expire before `EXEC`.
-    pub(super) watched: Vec<(usize, Key)>,
+    /// The keys that are watched, and whether they were there: those may expire
+    /// before `EXEC` without anybody's noticing.
+    pub(super) watched: BTreeMap<(usize, Key), bool>,
     /// The master's offset after this client's last command: what `WAIT` waits for.
     pub(super) write_offset: u64,
     pub(super) next: Option<Next>,
@@ -286,7 +298,7 @@ impl Client {
             protocol: Protocol::default(),
             transaction: None,
             watch: None,
-            watched: Vec::new(),
+            watched: BTreeMap::new(),
             write_offset: 0,
             next: None,
             kill: Arc::new(Notify::new()),
@@ -298,11 +310,5 @@ impl Client {
             blocked: false,
             query_bytes: 0,
         }
-    }
-
-    /// Ends `WATCH`.
-    pub(super) fn unwatch(&mut self) {
-        self.watch = None;
-        self.watched.clear();
     }
 }

@@ -5,6 +5,7 @@
 //! one the connection is answered and closed, so the decoder stays broken.
 
 use super::arguments::{Arguments, Span};
+use super::inline::split_line;
 use super::number::parse_integer;
 
 /// How long a line may be: inline commands and the counts before bulks.
@@ -42,16 +43,34 @@ impl Default for RequestLimits {
 /// What is wrong with a client's bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// Answered with this text after `ERR `, then closed.
+    /// Answered, then closed.
     #[error("Protocol error: {0}")]
-    Protocol(String),
+    Protocol(&'static str),
+    /// Something else where the length of an argument must be. Answered, then closed.
+    #[error("Protocol error: expected '$', got '{}'", char::from(*.0))]
+    Expected(u8),
     /// Closed without an answer, as Redis does.
     #[error("closing client that reached max query buffer length")]
     TooMuch,
 }
 
-fn protocol<T>(text: &str) -> Result<T, RequestError> {
-    Err(RequestError::Protocol(text.to_owned()))
+impl RequestError {
+    /// The error reply that is due before the connection is closed, if one is.
+    pub fn reply(&self) -> Option<Vec<u8>> {
+        match self {
+            RequestError::Protocol(text) => {
+                Some([b"ERR Protocol error: ", text.as_bytes()].concat())
+            }
+            RequestError::Expected(byte) => {
+                Some([b"ERR Protocol error: expected '$', got '", &[*byte][..], b"'"].concat())
+            }
+            RequestError::TooMuch => None,
+        }
+    }
+}
+
+fn protocol<T>(text: &'static str) -> Result<T, RequestError> {
+    Err(RequestError::Protocol(text))
 }
 
 /// Reads commands out of what has arrived.
@@ -250,7 +269,10 @@ impl RequestDecoder {
     }
 
     /// A line `X<integer>\r\n`: the bytes between X and `\r`, with the cursor behind it.
-    fn counted_line(&mut self, too_big: &str) -> Result<Option<(usize, usize)>, RequestError> {
+    fn counted_line(
+        &mut self,
+        too_big: &'static str,
+    ) -> Result<Option<(usize, usize)>, RequestError> {
         match self.find(b'\r') {
             Line::Missing if self.buffer.len() - self.cursor > LINE_MAX_BYTES => protocol(too_big),
             Line::Missing => Ok(None),
@@ -300,12 +322,9 @@ impl RequestDecoder {
         let Some((from, to)) = self.counted_line("too big bulk count string")? else {
             return Ok(None);
         };
-        match self.buffer[self.cursor] {
-            b'$' => {}
-            // What cannot stand in an error line. (A NUL never comes here: it hides
-            // the end of its line.)
-            b'\r' | b'\n' => return protocol("expected '$', got ' '"),
-            other => return protocol(&format!("expected '$', got '{}'", char::from(other))),
+        // A NUL never comes here: it hides the end of its line.
+        if self.buffer[self.cursor] != b'$' {
+            return Err(RequestError::Expected(self.buffer[self.cursor]));
         }
         match parse_integer(&self.buffer[from..to]) {
             Some(length) if (0..=self.limits.argument_bytes).contains(&length) => {
@@ -337,84 +356,6 @@ impl RequestDecoder {
         }
         Ok(Some(self.spans.len()))
     }
-}
-
-/// Splits a typed line into arguments as Redis' `sdssplitargs`: false when quotes
-/// are unbalanced. The line holds no NUL: the search for its end stops at one.
-fn split_line(line: &[u8], bytes: &mut Vec<u8>, spans: &mut Vec<Span>) -> bool {
-    let mut rest = line;
-    loop {
-        let blank = rest.iter().take_while(|byte| is_space(**byte)).count();
-        rest = &rest[blank..];
-        if rest.is_empty() {
-            return true;
-        }
-        let from = bytes.len() as u32;
-        if !split_argument(&mut rest, bytes) {
-            return false;
-        }
-        spans.push(Span { from, to: bytes.len() as u32 });
-    }
-}
-
-fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
-}
-
-/// One argument: quoted parts and plain parts, up to a space.
-fn split_argument(rest: &mut &[u8], bytes: &mut Vec<u8>) -> bool {
-    loop {
-        match *rest {
-            [] => return true,
-            [byte, ..] if is_space(*byte) => return true,
-            [quote @ (b'"' | b'\''), quoted @ ..] => {
-                *rest = quoted;
-                if !split_quoted(*quote, rest, bytes) {
-                    return false;
-                }
-                // A closing quote ends its argument.
-                return rest.first().is_none_or(|byte| is_space(*byte));
-            }
-            [byte, tail @ ..] => {
-                bytes.push(*byte);
-                *rest = tail;
-            }
-        }
-    }
-}
-
-fn split_quoted(quote: u8, rest: &mut &[u8], bytes: &mut Vec<u8>) -> bool {
-    loop {
-        let (byte, taken) = match (quote, *rest) {
-            (_, []) => return false,
-            (b'"', [b'\\', b'x', high, low, ..]) if hex(*high).is_some() && hex(*low).is_some() => {
-                (hex(*high).unwrap_or(0) << 4 | hex(*low).unwrap_or(0), 4)
-            }
-            (b'"', [b'\\', escaped, ..]) => {
-                let byte = match escaped {
-                    b'n' => b'\n',
-                    b'r' => b'\r',
-                    b't' => b'\t',
-                    b'b' => 0x08,
-                    b'a' => 0x07,
-                    other => *other,
-                };
-                (byte, 2)
-            }
-            (b'\'', [b'\\', b'\'', ..]) => (b'\'', 2),
-            (quote, [byte, tail @ ..]) if *byte == quote => {
-                *rest = tail;
-                return true;
-            }
-            (_, [byte, ..]) => (*byte, 1),
-        };
-        bytes.push(byte);
-        *rest = &rest[taken..];
-    }
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).map(|digit| digit as u8)
 }
 
 #[cfg(test)]
@@ -468,7 +409,7 @@ mod tests {
             (b"*1\r\n$536870913\r\n", "Protocol error: invalid bulk length"),
             (b"*1\r\n$01\r\n", "Protocol error: invalid bulk length"),
             (b"*1\r\n:1\r\n", "Protocol error: expected '$', got ':'"),
-            (b"*1\r\n\n1\r\n", "Protocol error: expected '$', got ' '"),
+            (b"*1\r\n\n1\r\n", "Protocol error: expected '$', got '\n'"),
             (b"SET \"a\r\n", "Protocol error: unbalanced quotes in request"),
             (b"SET \"a\"b\r\n", "Protocol error: unbalanced quotes in request"),
         ] {

@@ -31,7 +31,7 @@ pub(super) fn quit(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
     call.client.transaction = None;
-    call.client.unwatch();
+    call.state.unwatch(call.client);
     call.client.database = 0;
     call.client.name.clear();
     speak(call, Protocol::Resp2);

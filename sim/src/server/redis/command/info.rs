@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use super::super::state::{Role, Shared, State};
 
-const SECTIONS: &[(&str, fn(&mut String, &Shared, &State))] = &[
+type Section = fn(&mut String, &Shared, &State);
+
+const SECTIONS: &[(&str, Section)] = &[
     ("server", server),
     ("clients", clients),
     ("memory", memory),

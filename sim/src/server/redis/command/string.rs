@@ -222,7 +222,7 @@ fn set_many(call: &mut Call<'_>) -> Result<(), Failure> {
 }
 
 fn check_pairs(call: &Call<'_>) -> Outcome {
-    if call.arguments.len() % 2 == 0 { Err(wrong_arity(call.name)) } else { Ok(()) }
+    if call.arguments.len().is_multiple_of(2) { Err(wrong_arity(call.name)) } else { Ok(()) }
 }
 
 pub(super) fn mset(call: &mut Call<'_>) -> Outcome {

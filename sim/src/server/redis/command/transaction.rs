@@ -50,7 +50,7 @@ pub(super) fn discard(call: &mut Call<'_>) -> Outcome {
     if call.client.transaction.take().is_none() {
         return Err("ERR DISCARD without MULTI".into());
     }
-    call.client.unwatch();
+    call.state.unwatch(call.client);
     call.reply.ok();
     Ok(())
 }
@@ -60,7 +60,7 @@ pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
         return Err("ERR EXEC without MULTI".into());
     };
     let touched = watched_key_changed(call);
-    call.client.unwatch();
+    call.state.unwatch(call.client);
     if let Some(failure) = first_refusal(call, &transaction) {
         return Err(failure);
     }
@@ -108,11 +108,10 @@ fn first_refusal(call: &Call<'_>, transaction: &Transaction) -> Option<super::Fa
 
 /// Changed, or expired since, which nobody may have noticed yet.
 fn watched_key_changed(call: &mut Call<'_>) -> bool {
-    let expired = call.client.watched.iter().any(|(database, key)| {
-        call.state.databases[*database]
-            .get(key)
-            .and_then(|entry| entry.expires_at_ms)
-            .is_some_and(|at_ms| call.now_ms > at_ms)
+    let expired = call.client.watched.iter().any(|((database, key), was_present)| {
+        let entry = call.state.databases[*database].get(key);
+        let expires_at_ms = entry.and_then(|entry| entry.expires_at_ms);
+        *was_present && expires_at_ms.is_some_and(|at_ms| call.now_ms > at_ms)
     });
     expired || call.client.watch.as_ref().is_some_and(|touched| touched.load(Ordering::Relaxed))
 }
@@ -126,18 +125,18 @@ pub(super) fn watch(call: &mut Call<'_>) -> Outcome {
     for key in call.arguments.from(1).iter() {
         // What has expired already is watched as absent.
         let present = call.lookup(key).is_some();
-        let key: Arc<[u8]> = key.into();
-        if present {
-            call.client.watched.push((database, key.clone()));
+        let key: (usize, Arc<[u8]>) = (database, key.into());
+        if !call.client.watched.contains_key(&key) {
+            call.client.watched.insert(key.clone(), present);
+            call.state.watches.entry(key).or_default().push(touched.clone());
         }
-        call.state.watches.entry((database, key)).or_default().push(touched.clone());
     }
     call.reply.ok();
     Ok(())
 }
 
 pub(super) fn unwatch(call: &mut Call<'_>) -> Outcome {
-    call.client.unwatch();
+    call.state.unwatch(call.client);
     call.reply.ok();
     Ok(())
 }

@@ -158,6 +158,12 @@ local function caught(ok, first, ...)
   return ok, first, ...
 end
 
+local function handled(handler, ok, first, ...)
+  if ok then return ok, first, ... end
+  local _, result = pcall(handler, problem_of(first))
+  return false, result
+end
+
 local function text_of(value)
   local kind = type(value)
   local meta = getmetatable(value)
@@ -209,8 +215,10 @@ local base = {
     return text_of((...))
   end,
   type = type, unpack = unpack,
+  -- The handler runs once the stack is unwound: Lua would run it inside the hook of
+  -- the budget, where nothing can stop it. Without `debug` it cannot tell.
   xpcall = function(work, handler)
-    return xpcall(work, function(raised) return handler(problem_of(raised)) end)
+    return handled(handler, pcall(work))
   end,
   loadstring = function(source, name) return load_text(source, name) end,
   load = function(pieces, name)
@@ -258,24 +266,26 @@ sealed[environment] = world
 
 -- the entry -------------------------------------------------------------------
 
--- Says where an error happened, as Redis does.
+-- Says where an error happened, as Redis does. Touches the script's own tables only
+-- rawly: no hook can stop what runs here.
 local function handler(problem)
   problem = problem_of(problem)
-  if type(problem) ~= 'table' then problem = { err = 'ERR ' .. tostring(problem) } end
-  local source, line = locate()
-  if source then
-    problem.source, problem.line = source, line
+  local text
+  if type(problem) == 'table' then
+    text = rawget(problem, 'err')
+  else
+    text = 'ERR ' .. tostring(problem)
   end
-  return problem
+  local source, line = locate()
+  return { err = text, source = source, line = line }
 end
 
+-- Nothing has handled an error when memory is short.
 local function finish(ok, result)
   names = nil
   if ok then return true, result end
-  if type(result) == 'table' then
-    return false, rawget(result, 'err'), rawget(result, 'source'), rawget(result, 'line')
-  end
-  return false, result
+  if type(result) == 'table' then return false, result.err, result.source, result.line end
+  return nil, result
 end
 
 return environment, redis, function(script, keys, arguments)

@@ -1,0 +1,196 @@
+//! What scripts reach through `redis` and the prelude: functions of ours, the errors
+//! that they raise, and where in a script an error happened.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mlua::{Lua, MultiValue, Table, Value};
+
+use super::super::codec::{OwnedArguments, Protocol, ReplyEncoder};
+use super::super::command::{Call, execute_for_script};
+use super::random::Random48;
+use super::{Sha, convert};
+
+/// What the host functions of a run work on besides the command call.
+#[derive(Debug, Default)]
+pub(super) struct RunState {
+    pub(super) random: Mutex<Random48>,
+    pub(super) resp3: AtomicBool,
+    /// `redis.set_repl`: the bit of the replicas.
+    pub(super) replicates: AtomicBool,
+}
+
+/// An error that a script meets, its code first.
+#[derive(Debug)]
+struct Raised(Vec<u8>);
+
+impl std::fmt::Display for Raised {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}", self.0.escape_ascii())
+    }
+}
+
+impl std::error::Error for Raised {}
+
+fn raise<T>(text: &[u8]) -> mlua::Result<T> {
+    Err(mlua::Error::external(Raised(text.to_vec())))
+}
+
+/// The text of what was raised by a function of ours, or by the budget.
+fn text_of(error: &mlua::Error) -> Vec<u8> {
+    match error {
+        mlua::Error::CallbackError { cause, .. } => text_of(cause),
+        mlua::Error::RuntimeError(text) => [b"ERR ", text.as_bytes()].concat(),
+        other => match other.downcast_ref::<Raised>() {
+            Some(Raised(text)) => text.clone(),
+            None => format!("ERR {other}").into_bytes(),
+        },
+    }
+}
+
+/// The prelude's functions of ours, but for `call`, which each run brings.
+pub(super) fn functions(lua: &Lua, run_state: &Arc<RunState>) -> mlua::Result<Table> {
+    let host = lua.create_table()?;
+    host.raw_set(
+        "sha1hex",
+        lua.create_function(|lua, values: MultiValue| {
+            let mut values = values.into_iter();
+            let (Some(value), None) = (values.next(), values.next()) else {
+                return raise(b"ERR wrong number of arguments");
+            };
+            let text = lua.coerce_string(value)?;
+            let sha = Sha::of(text.as_ref().map(|text| text.as_bytes()).as_deref().unwrap_or(b""));
+            lua.create_string(sha.as_bytes())
+        })?,
+    )?;
+    host.raw_set(
+        "error_text",
+        lua.create_function(|lua, text: mlua::LuaString| {
+            let text = text.as_bytes();
+            let prefixed = text.strip_prefix(b"-").unwrap_or(&text);
+            lua.create_string(convert::error_text(prefixed))
+        })?,
+    )?;
+    host.raw_set(
+        "text_of",
+        lua.create_function(|lua, raised: Value| match raised {
+            Value::Error(error) => lua.create_string(text_of(&error)),
+            _ => lua.create_string("ERR unknown error"),
+        })?,
+    )?;
+    let state = run_state.clone();
+    host.raw_set(
+        "setresp",
+        lua.create_function(move |_, version: i64| {
+            state.resp3.store(version == 3, Ordering::Relaxed);
+            Ok(())
+        })?,
+    )?;
+    let state = run_state.clone();
+    host.raw_set(
+        "set_repl",
+        lua.create_function(move |_, flags: i64| {
+            state.replicates.store(flags & 2 != 0, Ordering::Relaxed);
+            Ok(())
+        })?,
+    )?;
+    let state = run_state.clone();
+    host.raw_set(
+        "random",
+        lua.create_function(move |_, ()| {
+            Ok(state.random.lock().unwrap_or_else(PoisonError::into_inner).unit())
+        })?,
+    )?;
+    let state = run_state.clone();
+    host.raw_set(
+        "randomseed",
+        lua.create_function(move |_, seed: f64| {
+            *state.random.lock().unwrap_or_else(PoisonError::into_inner) =
+                Random48::new(seed as i64);
+            Ok(())
+        })?,
+    )?;
+    Ok(host)
+}
+
+/// `redis.call`: one command, its reply as a Lua value. Errors are raised.
+pub(super) fn command(
+    lua: &Lua,
+    call: &mut Call<'_>,
+    run_state: &RunState,
+    read_only: bool,
+    values: MultiValue,
+    scratch: &mut OwnedArguments,
+    reply: &mut ReplyEncoder,
+) -> mlua::Result<Value> {
+    scratch.clear();
+    if values.is_empty() {
+        return raise(b"ERR Please specify at least one argument for this redis lib call");
+    }
+    for value in &values {
+        if !convert::push_argument(scratch, value) {
+            return raise(b"ERR Lua redis lib command arguments must be strings or integers");
+        }
+    }
+    let resp3 = run_state.resp3.load(Ordering::Relaxed);
+    reply.bytes_mut().clear();
+    reply.set_protocol(if resp3 { Protocol::Resp3 } else { Protocol::Resp2 });
+    let mut silent = Default::default();
+    let replicates = run_state.replicates.load(Ordering::Relaxed);
+    let mut inner = Call {
+        shared: call.shared,
+        state: &mut *call.state,
+        client: &mut *call.client,
+        arguments: scratch.borrow(),
+        reply: &mut *reply,
+        pending: if replicates { &mut *call.pending } else { &mut silent },
+        now_ms: call.now_ms,
+        name: call.name,
+        may_block: false,
+    };
+    match execute_for_script(&mut inner, read_only) {
+        Ok(()) => convert::value(lua, reply.bytes(), resp3),
+        Err(failure) => raise(&failure.0),
+    }
+}
+
+/// Where the function that failed is: called by the error handler, so two levels up,
+/// or three when a function of the C library raised the error.
+pub(super) fn locate(lua: &Lua) -> (Option<String>, Option<usize>) {
+    let level = |level| {
+        lua.inspect_stack(level, |debug| {
+            let source = debug.source();
+            let name = source.source.map(|name| name.into_owned());
+            (source.what == "C" || name.as_deref() == Some("=prelude"), name, debug.current_line())
+        })
+    };
+    // Our own wrappers around C functions count as C.
+    for depth in 2..8 {
+        match level(depth) {
+            Some((true, ..)) => continue,
+            Some((false, name, line)) => return (name, line),
+            None => break,
+        }
+    }
+    (None, None)
+}
+
+pub(super) fn constants(lua: &Lua) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    for (name, value) in [
+        ("LOG_DEBUG", 0),
+        ("LOG_VERBOSE", 1),
+        ("LOG_NOTICE", 2),
+        ("LOG_WARNING", 3),
+        ("REPL_NONE", 0),
+        ("REPL_AOF", 1),
+        ("REPL_SLAVE", 2),
+        ("REPL_REPLICA", 2),
+        ("REPL_ALL", 3),
+        ("REDIS_VERSION_NUM", 0x0007_000f),
+    ] {
+        table.raw_set(name, value)?;
+    }
+    table.raw_set("REDIS_VERSION", super::super::VERSION)?;
+    Ok(table)
+}
