@@ -9,7 +9,7 @@
 mod missing;
 mod nondeterminism;
 
-use crate::check::{Judgement, Language, Verdict};
+use crate::check::{Judgement, Kind, Language, Verdict};
 use crate::history::{History, What};
 use crate::plan::Plan;
 use crate::report::layout::{WIDTH, counted, fold, grouped, labelled};
@@ -122,7 +122,12 @@ impl<'m> Block<'m> {
         let fence = plan.fence.name();
         self.fact("plan", &[plan.scenario.clone(), format!("fence {fence}"), faults]);
         let build = format!("{} · {}", self.manner.build, run.engine);
-        self.fact("build", &[format!("{build} · trace {}", run.trace_hash)]);
+        // A run that never was has no trace.
+        let trace = match run.history.events.is_empty() {
+            true => String::new(),
+            false => format!(" · trace {}", run.trace_hash),
+        };
+        self.fact("build", &[format!("{build}{trace}")]);
     }
 
     fn fact(&mut self, label: &str, facts: &[String]) {
@@ -132,7 +137,12 @@ impl<'m> Block<'m> {
 }
 
 /// The first line: the verdict, the kinds, the lock; the same in Chinese.
-pub(super) fn headline(verdict: Verdict, judgement: &Judgement, plan: &Plan, manner: &Manner) -> String {
+pub(super) fn headline(
+    verdict: Verdict,
+    judgement: &Judgement,
+    plan: &Plan,
+    manner: &Manner,
+) -> String {
     let word = verdict.word(Language::English).to_uppercase();
     let word = match verdict {
         Verdict::Safe | Verdict::SafeByFence => manner.style.good(&word),
@@ -141,7 +151,8 @@ pub(super) fn headline(verdict: Verdict, judgement: &Judgement, plan: &Plan, man
     };
     let kinds = match verdict {
         Verdict::Violation => subject::kinds(judgement, true),
-        Verdict::SafeByFence => subject::kinds(judgement, false),
+        // What the fence kept from doing harm.
+        Verdict::SafeByFence => vec![(Kind::DoubleGrant, 1)],
         _ => Vec::new(),
     };
     let named = |language| {
@@ -155,7 +166,11 @@ pub(super) fn headline(verdict: Verdict, judgement: &Judgement, plan: &Plan, man
     }
     line.push_str(&format!("   lock {}", plan.lock.name));
     if manner.charset.has_chinese() {
-        line.push_str(&format!("   {} {}", verdict.word(Language::Chinese), named(Language::Chinese)));
+        line.push_str(&format!(
+            "   {} {}",
+            verdict.word(Language::Chinese),
+            named(Language::Chinese)
+        ));
     }
     line.trim_end().to_owned()
 }
@@ -183,6 +198,8 @@ fn tell(block: &mut Block<'_>, failure: &Failure<'_>) {
         block.labelled(label, &[&confirmation.to_string()]);
     }
     match failure.repetition {
+        // Nothing was run that could repeat.
+        _ if judgement.verdict == Verdict::NotExpressible => {}
         Some(Repetition::FreshProcess) => {
             block.labelled("Repeated", &["the same trace in a fresh process"]);
         }
@@ -203,7 +220,7 @@ fn found(block: &mut Block<'_>, failure: &Failure<'_>, subject: &Subject<'_>) {
     }
     let others = others(&run.judgement);
     if !others.is_empty() {
-        block.paragraph(&format!("In all: {others}."));
+        block.paragraph(&format!("Found: {others}."));
     }
     block.blank();
     block.facts(failure);
@@ -242,16 +259,18 @@ pub(super) fn effect(history: &History, subject: &Subject<'_>) -> Option<String>
     Some(format!("{} {in_all}", harm.sentence()))
 }
 
-/// The kinds of all findings with their numbers, where there is more than is told.
+/// What the headline does not say: advisories, and how many there are of a kind.
 fn others(judgement: &Judgement) -> String {
-    let violations = subject::kinds(judgement, true).into_iter().map(|found| (found, ""));
-    let advisories = subject::kinds(judgement, false).into_iter().map(|found| (found, " (advisory)"));
-    let all: Vec<_> = violations.chain(advisories).collect();
-    if all.len() < 2 && all.iter().all(|((_, count), _)| *count < 2) {
-        return String::new();
-    }
-    let counted = all.iter().map(|((kind, count), note)| {
-        let times = if *count > 1 { format!(" ×{}", grouped(*count)) } else { String::new() };
+    let is_headline = |kind: Kind| match judgement.verdict {
+        Verdict::SafeByFence => kind == Kind::DoubleGrant,
+        _ => judgement.violations().any(|finding| finding.kind == kind),
+    };
+    let all = subject::kinds(judgement, true).into_iter().map(|found| (found, ""));
+    let advisories = subject::kinds(judgement, false).into_iter();
+    let all = all.chain(advisories.map(|found| (found, " (advisory)")));
+    let more = all.filter(|((kind, count), _)| *count > 1 || !is_headline(*kind));
+    let counted = more.map(|((kind, count), note)| {
+        let times = if count > 1 { format!(" ×{}", grouped(count)) } else { String::new() };
         format!("{kind}{times}{note}")
     });
     counted.collect::<Vec<_>>().join(", ")

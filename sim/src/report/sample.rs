@@ -169,7 +169,11 @@ fn lost(fence: Fence) -> (Plan, Writer) {
         vec![fault(stall, Micros::from_millis(2_050)), fault(crash, Micros::from_millis(2_300))];
     let plan = plan(fence, Micros::from_secs(5), faults);
     let mut writer = Writer { lease_us: 5_000_000, ..Writer::default() };
-    writer.at(900_000).passes_by("app-3/1", "redis-1").at(1_500_000).passes_by("app-1/2", "redis-1");
+    writer
+        .at(900_000)
+        .passes_by("app-3/1", "redis-1")
+        .at(1_500_000)
+        .passes_by("app-1/2", "redis-1");
     writer.at(2_050_000).begin(&plan, 0, FaultFamily::ReplicationStall);
     let token = (fence != Fence::Off).then_some(7);
     writer.at(2_099_480).ask("app-1/3").at(2_100_040).set("redis-1", "app-1/3");

@@ -27,7 +27,10 @@ impl<'a> Subject<'a> {
         let oversold = || violations().filter(|finding| finding.kind == Kind::Oversell);
         let harm = oversold().find(|finding| finding.blame.is_lock_bug()).or(oversold().next());
         if let Some(harm) = harm {
-            return Some(Subject { finding: cause_of(judgement, harm).unwrap_or(harm), harm: Some(harm) });
+            return Some(Subject {
+                finding: cause_of(judgement, harm).unwrap_or(harm),
+                harm: Some(harm),
+            });
         }
         let gravest = earliest_of_gravest(violations());
         let told = gravest.or_else(|| fenced(history, judgement));
@@ -101,9 +104,11 @@ fn fenced<'a>(history: &History, judgement: &'a Judgement) -> Option<&'a Finding
             _ => None,
         })
         .collect();
-    judgement.findings.iter().filter(|finding| finding.kind == Kind::DoubleGrant).find(|finding| {
-        finding.parties.iter().any(|party| refused.contains(party.owner.as_str()))
-    })
+    judgement
+        .findings
+        .iter()
+        .filter(|finding| finding.kind == Kind::DoubleGrant)
+        .find(|finding| finding.parties.iter().any(|party| refused.contains(party.owner.as_str())))
 }
 
 fn earliest_of_gravest<'a>(findings: impl Iterator<Item = &'a Finding>) -> Option<&'a Finding> {

@@ -85,7 +85,9 @@ impl Tally {
 
     /// How many runs say something: those that were safe or were not.
     pub fn conclusive(&self) -> u64 {
-        self.ended(Verdict::Safe) + self.ended(Verdict::SafeByFence) + self.ended(Verdict::Violation)
+        self.ended(Verdict::Safe)
+            + self.ended(Verdict::SafeByFence)
+            + self.ended(Verdict::Violation)
     }
 
     /// All runs in one line, for a storm that passed: `50 seeds safe; 61 handovers,
@@ -100,7 +102,8 @@ impl Tally {
             [] => "no seeds".to_owned(),
             [(verdict, count)] => format!("{} {verdict}", counted(*count, "seed")),
             many => {
-                let each = many.iter().map(|(verdict, count)| format!("{} {verdict}", grouped(*count)));
+                let each =
+                    many.iter().map(|(verdict, count)| format!("{} {verdict}", grouped(*count)));
                 format!("{}: {}", counted(self.runs, "seed"), each.collect::<Vec<_>>().join(", "))
             }
         };

@@ -57,9 +57,7 @@ fn has(blame: &Blame, families: &[FaultFamily]) -> bool {
 }
 
 fn record_lost(blame: &Blame, vanished: Option<Vanished>) -> &'static str {
-    use FaultFamily::{
-        MachineCrash, Partition, Pause, ProcessCrash, ReplicationStall, SlowLink,
-    };
+    use FaultFamily::{MachineCrash, Partition, Pause, ProcessCrash, ReplicationStall, SlowLink};
     let behind = has(blame, &[ReplicationStall, SlowLink, Partition]);
     let died = has(blame, &[ProcessCrash, MachineCrash]);
     let unreachable = has(blame, &[Pause, Partition]);
@@ -127,9 +125,10 @@ fn record_left(blame: &Blame, detail: &Detail) -> &'static str {
 /// What helps against the subject in general, of what the plan does not have yet.
 pub fn proposals(subject: &Subject<'_>, plan: &Plan) -> Vec<&'static str> {
     let kinds = [Some(subject.finding.kind), subject.harm.map(|harm| harm.kind)];
-    let fence_helps = kinds.iter().flatten().any(|kind| {
-        matches!(kind, Kind::DoubleGrant | Kind::Oversell | Kind::EffectInterleaved)
-    });
+    let fence_helps = kinds
+        .iter()
+        .flatten()
+        .any(|kind| matches!(kind, Kind::DoubleGrant | Kind::Oversell | Kind::EffectInterleaved));
     let has_tokens = scenario::LOCKS.iter().any(|lock| lock.name == plan.lock.name && lock.tokens);
     let mut proposals = Vec::new();
     if fence_helps && has_tokens && plan.fence != Fence::Full && subject.blame().is_lock_bug() {

@@ -119,7 +119,8 @@ fn inert_faults(judgement: &Judgement, plan: &Plan) -> Vec<String> {
 fn not_expressible(failure: &Failure<'_>) -> (String, Vec<String>) {
     let run = failure.run;
     let clause = run.ending.stuck.as_deref().unwrap_or("a part of the plan");
-    let sentence = format!("{} cannot do what the plan asks: {clause}. Nothing was run.", run.engine);
+    let sentence =
+        format!("{} cannot do what the plan asks: {clause}. Nothing was run.", run.engine);
     (sentence, vec!["run it on the engine that can do all of it: --engine event".to_owned()])
 }
 

@@ -13,9 +13,8 @@ pub(super) fn tell(block: &mut Block<'_>, failure: &Failure<'_>, first: Option<&
     // The kinds of a run that cannot be trusted are no headline.
     let nothing = Judgement { findings: Vec::new(), ..run.judgement.clone() };
     block.line(&headline(Verdict::Nondeterminism, &nothing, &run.plan, block.manner));
-    let where_ = first.map_or_else(String::new, |first| {
-        format!(" at event {}", grouped(first.event))
-    });
+    let where_ =
+        first.map_or_else(String::new, |first| format!(" at event {}", grouped(first.event)));
     block.paragraph(&format!(
         "The same plan was run twice, and the two traces part{where_}. The first run said \
          \"{}\"; neither is told as a finding.",
@@ -49,7 +48,7 @@ pub(super) fn tell(block: &mut Block<'_>, failure: &Failure<'_>, first: Option<&
     );
     block.labelled(
         "Try",
-        &["Ask the lock under test for std::time, HashMap, random numbers that are not Host's, \
-           spawn_blocking and statics, near the event above."],
+        &["Look in the lock under test for std::time, HashMap, random numbers that are not Host's, \
+           spawn_blocking and statics that keep state."],
     );
 }
