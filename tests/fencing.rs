@@ -38,7 +38,7 @@ fn a_fence_that_looks_at_writes_only_lets_a_unit_be_sold_twice() {
     let text = r#"
 schema = 1
 scenario = "redis-single"
-seed = "0x3"
+seed = "0x1"
 duration = "6s"
 fence = "write"
 
@@ -49,7 +49,7 @@ lease = "1s"
 apps = 2
 
 [workload]
-units = 1
+units = 40
 slow-per-mille = 1000
 slow-work = "700ms"
 work = "700ms"
@@ -59,7 +59,7 @@ deadline-check = false
 kind = "pause"
 node = "app-1"
 after = "app-1 read 1 applied"
-for = "1100ms"
+for = "500ms"
 "#;
     let written = lockstorm_sim::plan::file::parse("the test's plan", text).unwrap();
     let outcome = Storm::of(written.clone()).outcome();

@@ -56,7 +56,7 @@ kind = "slow-link"
 from = ["redis-1"]
 to = ["redis-2", "redis-3"]
 extra = "400ms"
-at = "0s"
+after = "app-1 acquire 1 invoked"
 for = "3s"
 
 [[fault]]
@@ -129,10 +129,16 @@ after = "app-1 acquire 1 returned"
 fn a_resynchronisation_erases_what_the_old_master_had_alone() {
     let run = run(r#"
 [[fault]]
+kind = "replication-stall"
+node = "redis-1"
+after = "app-1 acquire 1 invoked"
+for = "3s"
+
+[[fault]]
 kind = "partition"
 from = ["redis-1", "app-1"]
 to = ["redis-2", "redis-3", "sentinel-1", "app-2"]
-after = "app-1 acquire 1 invoked"
+after = "app-1 acquire 1 returned"
 for = "3s"
 "#);
     let erased = run.history.iter().any(|event| {

@@ -87,7 +87,11 @@ impl Summary {
         Summary {
             seed: run.plan.seed,
             verdict: judgement.verdict,
-            violations: kinds.iter().copied().filter(|kind| judgement.has_violation(*kind)).collect(),
+            violations: kinds
+                .iter()
+                .copied()
+                .filter(|kind| judgement.has_violation(*kind))
+                .collect(),
             kinds,
             signature: judgement.signature(),
             trace: run.trace_hash.to_string(),

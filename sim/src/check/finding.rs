@@ -247,7 +247,7 @@ impl Finding {
             parties: grants.iter().map(|grant| Party::from(*grant)).collect(),
             from_us: interval.from.at_us,
             to_us: interval.to.at_us.min(ended_us),
-            events: grants.iter().filter_map(|grant| grant.evidence()).collect(),
+            events: grants.iter().flat_map(|grant| grant.evidence()).collect(),
             blame: Blame::default(),
             detail,
         }
@@ -293,22 +293,7 @@ impl Finding {
                 who(0),
                 who(1),
             ),
-            Detail::Oversell { unit, units, orders } if orders.len() > 1 => {
-                let times = match orders.len() {
-                    2 => "twice".to_owned(),
-                    many => format!("{many} times"),
-                };
-                let orders = orders.join(", ");
-                if *units == 1 {
-                    format!("The only unit, {unit}, was sold {times}: orders {orders}.")
-                } else {
-                    format!("Unit {unit} was sold {times}: orders {orders}.")
-                }
-            }
-            Detail::Oversell { unit, units, orders } => format!(
-                "Unit {unit} was sold under order {}, and there were only {units}.",
-                orders.join(", "),
-            ),
+            Detail::Oversell { unit, units, orders } => sold(*unit, *units, orders),
             Detail::WrongRelease { node } => format!(
                 "The record of {} for {key} was deleted at {node} by somebody else, {long} before \
                  its promise ended.",
@@ -326,18 +311,13 @@ impl Finding {
                     Time(*bound_us),
                 )
             }
-            Detail::GrantLost { node, how } => format!(
-                "{}'s record of {key} {} at {node}, {long} before its promise ended.",
-                who(0),
-                match how {
-                    Vanished::Failover => "was missing when a new master took over",
-                    Vanished::Resync => "was erased by a resynchronisation",
-                    Vanished::Crash => "was lost in a crash",
-                    Vanished::Deleted => "was deleted by somebody else",
-                    Vanished::Overwritten => "was overwritten by somebody else",
-                    Vanished::ExpiredEarly => "expired",
-                },
-            ),
+            Detail::GrantLost { node, how } => {
+                let lost = vanished(*how, node);
+                format!(
+                    "The record of {} for {key} {lost}, {long} before its promise ended.",
+                    who(0)
+                )
+            }
             Detail::Overstay => format!(
                 "{} believed to hold {key} for {long} beyond its promise ({from} … {to}).",
                 who(0),
@@ -356,6 +336,31 @@ impl Finding {
                 )
             }
         }
+    }
+}
+
+fn sold(unit: u32, units: u32, orders: &[String]) -> String {
+    let names = orders.join(", ");
+    let times = match orders.len() {
+        ..2 => return format!("Unit {unit} was sold under order {names}, of only {units} units."),
+        2 => "twice".to_owned(),
+        many => format!("{many} times"),
+    };
+    if units == 1 && unit == 1 {
+        format!("The only unit, {unit}, was sold {times}: orders {names}.")
+    } else {
+        format!("Unit {unit} was sold {times}: orders {names}.")
+    }
+}
+
+fn vanished(how: Vanished, node: &Name) -> String {
+    match how {
+        Vanished::Failover => format!("was missing when {node} became master"),
+        Vanished::Resync => format!("was erased when {node} resynchronised"),
+        Vanished::Crash => format!("was lost when {node} crashed"),
+        Vanished::Deleted => format!("was deleted at {node} by somebody else"),
+        Vanished::Overwritten => format!("was overwritten at {node} by somebody else"),
+        Vanished::ExpiredEarly => format!("expired at {node}"),
     }
 }
 

@@ -106,11 +106,12 @@ impl Goals {
             let told = of_key.iter().map(|row| &rows[*row]).filter(|grant| grant.is_told());
             let told: Vec<_> = told.collect();
             for pair in told.windows(2) {
-                if !pair[0].conflicts_with(pair[1]) {
+                // One client that gets the lock again and again hands nothing over.
+                if !pair[0].conflicts_with(pair[1]) || pair[0].is_same_client(pair[1]) {
                     continue;
                 }
                 self.handovers += 1;
-                let second = pair[1].evidence().map(|event| (pair[1].start(), event));
+                let second = pair[1].evidence().first().map(|event| (pair[1].start(), *event));
                 first = first.into_iter().chain(second).min();
             }
         }

@@ -2,7 +2,8 @@
 //! they did meanwhile. Every checker reads it; none looks at raw events twice.
 //!
 //! A grant is a row per lock and owner. Its three intervals (DESIGN §5):
-//! - *promise*: from the application of the grant to the earliest of: release applied;
+//! - *promise*: from the application of the grant to the earliest of: release invoked
+//!   by a client whose side is known (docs/adr/0003), or applied;
 //!   the lease's end in true elapsed time less the margin, of the last applied
 //!   renewal; the loss told to the holder. Neither losing the record nor a step of a
 //!   clock ends it. A renewal that is applied after the promise has ended promises
@@ -93,13 +94,13 @@ impl Grant {
         self.acknowledged.is_some() || (self.attempt.is_none() && self.applied.is_some())
     }
 
-    /// Where it comes in the order of grants: its application, else its reply, else
-    /// its first act.
+    /// Where it comes in the order of grants: the application that was told of, else
+    /// its reply, else its first application, else its first act.
     pub fn start(&self) -> Moment {
-        let applied = self.applied.as_ref().or(self.applications.first());
+        let applied = self.applied.as_ref().map(|applied| applied.moment);
         applied
-            .map(|applied| applied.moment)
             .or(self.acknowledged.map(|reply| reply.moment))
+            .or(self.applications.first().map(|applied| applied.moment))
             .or(self.acts.first().map(|act| act.moment))
             .unwrap_or(Moment::NEVER)
     }
@@ -130,13 +131,24 @@ impl Grant {
         self.key == other.key && self.owner != other.owner
     }
 
-    /// The event with which it begins, for proofs.
-    pub fn evidence(&self) -> Option<EventId> {
-        let applied = self.applied.as_ref().or(self.applications.first());
-        applied
-            .map(|applied| applied.event)
-            .or(self.acknowledged.map(|reply| reply.event))
-            .or(self.acts.first().map(|act| act.event))
+    /// Whether both are attempts of one client. Of foreign owners nobody can tell.
+    pub fn is_same_client(&self, other: &Grant) -> bool {
+        match (&self.attempt, &other.attempt) {
+            (Some(mine), Some(theirs)) => mine.client == theirs.client,
+            _ => false,
+        }
+    }
+
+    /// The events that make it a grant: its application and its reply; without
+    /// either, its first act.
+    pub fn evidence(&self) -> Vec<EventId> {
+        let applied = self.applied.as_ref().map(|applied| applied.event);
+        let reply = self.acknowledged.map(|reply| reply.event);
+        if applied.or(reply).is_some() {
+            return applied.into_iter().chain(reply).collect();
+        }
+        let first = self.applications.first().map(|applied| applied.event);
+        first.or(self.acts.first().map(|act| act.event)).into_iter().collect()
     }
 
     /// The token that it was granted with.
@@ -232,6 +244,11 @@ impl Gathering {
                 | What::AcquireReturned { attempt, key, .. } => {
                     witnessed.insert(attempt.to_string(), attempt.clone());
                     keys.insert(key);
+                }
+                What::BeliefEnded { attempt, .. }
+                | What::ReleaseInvoked { attempt }
+                | What::ReleaseReturned { attempt, .. } => {
+                    witnessed.insert(attempt.to_string(), attempt.clone());
                 }
                 What::RecordSet { key, .. } => {
                     keys.insert(key);
@@ -333,6 +350,7 @@ impl Gathering {
             What::ReleaseInvoked { attempt } => {
                 if let Some(row) = self.of_attempt(attempt) {
                     row.belief_ends.push(moment);
+                    row.ends.push(moment);
                 }
             }
             What::ReleaseReturned { attempt, release } => {
@@ -354,8 +372,12 @@ impl Gathering {
         match &event.what {
             What::RecordSet { key, owner, lease_us } => {
                 let name = (key.clone(), owner.clone());
-                let newest = self.newest.get(&name).map(|row| &self.rows[*row]);
-                if newest.is_some_and(|row| row.over && row.grant.attempt.is_none()) {
+                if let Some(newest) = self.newest.get(&name).map(|row| &mut self.rows[*row])
+                    && newest.over
+                    && newest.grant.attempt.is_none()
+                {
+                    // The new grant of a foreigner takes the place of its old one.
+                    newest.ends.push(moment);
                     self.new_row(name);
                 }
                 self.row(key, owner).grant.applications.push(Application {

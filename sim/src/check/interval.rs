@@ -29,6 +29,11 @@ impl Moment {
         Moment { at_us: event.at_us, order: event.id.0.saturating_add(1) }
     }
 
+    /// After all events of this microsecond.
+    pub fn end_of(at_us: u64) -> Moment {
+        Moment { at_us, order: u64::MAX }
+    }
+
     /// The end of what this moment still belongs to.
     #[must_use]
     pub fn just_after(self) -> Moment {

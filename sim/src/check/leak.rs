@@ -92,7 +92,7 @@ fn watch(case: &Case<'_>) -> (BTreeMap<String, Door>, Crashes) {
             What::AcquireInvoked { attempt, key } => {
                 let door = doors.entry(key.clone()).or_default();
                 door.open.insert(attempt.clone(), door.asks.len());
-                let waits = Interval::new(moment, Moment::at(case.history.ended_us));
+                let waits = Interval::new(moment, Moment::end_of(case.history.ended_us));
                 door.asks.push(Ask { event: event.id, waits, denied: false });
             }
             What::AcquireReturned { attempt, key, outcome } => {
@@ -169,11 +169,11 @@ fn closures(case: &Case<'_>, of_key: &[usize], healed: Moment) -> Vec<Interval> 
     let mut held: Vec<Interval> = Vec::new();
     for grant in of_key.iter().map(|row| &rows[*row]) {
         held.extend(grant.applications.iter().map(|set| Interval::new(set.moment, set.moment)));
-        let until = grant.belief.map(|belief| belief.to).or_else(|| {
-            let foreign = grant.attempt.is_none();
-            grant.promise_end().filter(|_| foreign)
-        });
-        held.extend(until.map(|until| Interval::new(grant.start(), until)));
+        match grant.belief {
+            Some(belief) => held.push(Interval::new(grant.start(), belief.to)),
+            None if grant.attempt.is_none() => held.extend(&grant.promise),
+            None => {}
+        }
     }
     held.sort_unstable();
     let mut closures = Vec::new();
@@ -182,7 +182,7 @@ fn closures(case: &Case<'_>, of_key: &[usize], healed: Moment) -> Vec<Interval> 
         closures.push(Interval::new(closed, interval.from));
         closed = closed.max(interval.to);
     }
-    closures.push(Interval::new(closed, Moment::at(case.history.ended_us)));
+    closures.push(Interval::new(closed, Moment::end_of(case.history.ended_us)));
     closures.retain(|closure| !closure.is_empty());
     closures
 }
@@ -222,7 +222,7 @@ fn proofs(
         }
     }
     if let (Some(last), Some(record)) = (closures.last(), &door.record) {
-        let at_the_end = last.to == Moment::at(case.history.ended_us);
+        let at_the_end = last.to == Moment::end_of(case.history.ended_us);
         let owner = Attempt::parse(&record.owner);
         let died = owner.and_then(|owner| crashes.get(&owner.client));
         let set = case.history.get(record.event).map(Moment::of);
@@ -253,7 +253,7 @@ fn tell(case: &Case<'_>, key: &str, door: &Door, closure: Interval, proof: Proof
         never_expires: record.is_some_and(|record| record.never_expires),
     };
     let mut finding = Finding::new(case.history, Kind::LeakedLock, &[], closure, detail)
-        .proved_by(holder.and_then(Grant::evidence).into_iter().chain(proof.events))
+        .proved_by(holder.map(Grant::evidence).into_iter().flatten().chain(proof.events))
         .blamed(blame::leak(case, holder, closure.to));
     key.clone_into(&mut finding.key);
     finding.parties = holder.map(Party::from).into_iter().collect();

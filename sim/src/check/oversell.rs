@@ -91,6 +91,7 @@ fn unit_sold(
     };
     let mut finding =
         Finding::new(case.history, Kind::Oversell, &[], Interval::new(first, last), detail)
+            .proved_by(rows.iter().flat_map(|row| table[*row].evidence()))
             .proved_by(known.iter().map(|sale| sale.event).chain([books.id]))
             .blamed(blame_pair(case, &rows, last));
     finding.parties = rows.iter().map(|row| Party::from(&table[*row])).collect();

@@ -276,8 +276,8 @@ pub enum What {
     Promoted {
         /// Its replication offset at that moment, bytes.
         offset: u64,
-        /// The owners of the lock records that it has, by lock: whoever holds a
-        /// lock and is not here has lost its record.
+        /// The lock records that it has, as (lock, owner): whoever holds a lock and
+        /// is not here has lost its record.
         records: Vec<(String, String)>,
     },
     /// A server was told to follow another.

@@ -109,7 +109,10 @@ pub fn run(
 
 type Brought = (u64, io::Result<Summary>);
 
-fn in_order(receiver: &Receiver<Brought>, each: &mut impl FnMut(Summary) -> bool) -> io::Result<()> {
+fn in_order(
+    receiver: &Receiver<Brought>,
+    each: &mut impl FnMut(Summary) -> bool,
+) -> io::Result<()> {
     let mut early = BTreeMap::new();
     let mut next = 0;
     for (index, summary) in receiver {

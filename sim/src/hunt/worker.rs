@@ -96,7 +96,8 @@ fn answer(request: Request, say: &mut dyn FnMut(&Answer) -> io::Result<()>) -> i
             Ok(())
         }
         Request::Examine { plan, engine, confirm, events } => {
-            say(&examine(&plan, &engine, confirm, events).unwrap_or_else(|why| Answer::Refused { why }))
+            say(&examine(&plan, &engine, confirm, events)
+                .unwrap_or_else(|why| Answer::Refused { why }))
         }
     }
 }

@@ -223,7 +223,9 @@ impl Storm {
         }
         let first = Environment::get().seed.map_or(self.first_seed, |seed| seed.0);
         let plan = |index| self.plan_of(Seed(first.wrapping_add(index)));
-        (0..self.count()).map(|index| plan(index).unwrap_or_else(|error| panic!("{error}"))).collect()
+        (0..self.count())
+            .map(|index| plan(index).unwrap_or_else(|error| panic!("{error}")))
+            .collect()
     }
 
     fn count(&self) -> u64 {

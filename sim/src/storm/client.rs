@@ -57,7 +57,8 @@ impl Client {
         let patience = Duration::from_micros(self.workload.patience.0);
         let result = lock.acquire(KEY, &owner, patience).await;
         let outcome = outcome_of(&result);
-        let returned = What::AcquireReturned { attempt: attempt.clone(), key: KEY.to_owned(), outcome };
+        let returned =
+            What::AcquireReturned { attempt: attempt.clone(), key: KEY.to_owned(), outcome };
         let granted = self.say(Some(invoked), returned);
         if let Ok(guard) = result {
             self.hold(host, guard, &attempt, granted, stock).await;

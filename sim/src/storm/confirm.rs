@@ -58,7 +58,10 @@ impl fmt::Display for Confirmation {
                 write!(formatter, "{title}: confirmed (try {tries} of {TRIES})")
             }
             Confirmation::NotConfirmed { instead } => {
-                write!(formatter, "{title}: not confirmed in {TRIES} tries (the last was {instead})")
+                write!(
+                    formatter,
+                    "{title}: not confirmed in {TRIES} tries (the last was {instead})"
+                )
             }
             Confirmation::NotExpressible { clause } => {
                 write!(formatter, "{title}: cannot express {clause}")

@@ -75,9 +75,8 @@ impl Environment {
                 }
                 "LOCKSTORM_SEEDS" => {
                     let seeds = value.parse();
-                    environment.seeds = Some(
-                        seeds.map_err(|_| format!("{name}=`{value}`: write a whole number"))?,
-                    );
+                    environment.seeds =
+                        Some(seeds.map_err(|_| format!("{name}=`{value}`: write a whole number"))?);
                 }
                 "LOCKSTORM_ENGINE" => environment.engine = Some(value),
                 known if KNOWN.contains(&known) => {}

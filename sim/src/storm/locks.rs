@@ -34,8 +34,9 @@ pub fn has_records(name: &str) -> bool {
 fn redis(host: &Host, plan: &Plan) -> Result<Arc<dyn Lock>, String> {
     let lock = &plan.lock;
     let mut options = Options::new(Duration::from_micros(lock.lease.0));
-    options.margin =
-        Duration::from_micros((u128::from(lock.lease.0) * u128::from(lock.margin_ppm) / 1_000_000) as u64);
+    options.margin = Duration::from_micros(
+        (u128::from(lock.lease.0) * u128::from(lock.margin_ppm) / 1_000_000) as u64,
+    );
     options.command_timeout = Duration::from_micros(lock.command_timeout.0);
     options.retry = Duration::from_micros(lock.retry.0);
     options.fencing = if plan.fence == Fence::Off { Fencing::None } else { Fencing::Counter };
@@ -46,7 +47,8 @@ fn redis(host: &Host, plan: &Plan) -> Result<Arc<dyn Lock>, String> {
         },
         false => Endpoint::Direct("redis-1:6379".to_owned()),
     };
-    let lock = RedisLock::new(host.clone(), endpoint, options).map_err(|error| error.to_string())?;
+    let lock =
+        RedisLock::new(host.clone(), endpoint, options).map_err(|error| error.to_string())?;
     Ok(Arc::new(lock))
 }
 

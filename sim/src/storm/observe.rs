@@ -72,7 +72,14 @@ impl RedisWatch {
         }
     }
 
-    fn set(&self, origin: Origin, key: String, previous: Option<&[u8]>, owner: String, lease_us: Option<u64>) {
+    fn set(
+        &self,
+        origin: Origin,
+        key: String,
+        previous: Option<&[u8]>,
+        owner: String,
+        lease_us: Option<u64>,
+    ) {
         self.lock().insert(key.clone(), owner.clone());
         if let (Origin::Client(_), Some(previous)) = (origin, previous) {
             let previous = text(previous);
@@ -138,7 +145,13 @@ impl Observer for RedisWatch {
                     self.say(What::RecordRefused { key, owner, held_by });
                 }
             }
-            Observation::Expiry { origin: Origin::Client(_), key, value, expires_at_ms, now_ms } => {
+            Observation::Expiry {
+                origin: Origin::Client(_),
+                key,
+                value,
+                expires_at_ms,
+                now_ms,
+            } => {
                 if let (Some(key), Some(owner), Some(at)) = (lock_key(key), value, expires_at_ms) {
                     let lease_us = lease_us(*at, *now_ms);
                     self.say(What::RecordExtended { key, owner: text(owner), lease_us });

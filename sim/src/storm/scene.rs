@@ -59,7 +59,11 @@ struct Scene {
 ///
 /// # Errors
 /// When the lock cannot be built.
-pub fn run(plan: &Plan, engine: &dyn Engine, lock_factory: &LockFactory) -> Result<Outcome, String> {
+pub fn run(
+    plan: &Plan,
+    engine: &dyn Engine,
+    lock_factory: &LockFactory,
+) -> Result<Outcome, String> {
     let names: Vec<Name> = plan.topology.nodes().into_iter().map(Name::from).collect();
     let world = World::new(plan.seed.0, names.iter().cloned());
     let clock = world.clone();
@@ -176,8 +180,7 @@ fn opening(
             let sales = stock.lock().unwrap_or_else(PoisonError::into_inner).ledger();
             recorder.record(&node, What::Ledger { units, sales });
         };
-        let conductor =
-            Conductor::open(ground, &scene.plan, patience, scene.stop.clone(), books);
+        let conductor = Conductor::open(ground, &scene.plan, patience, scene.stop.clone(), books);
         // Set once, here: neither cell can be full.
         let _ = scene.conductor.set(Arc::downgrade(&conductor));
         let _ = keep.set(conductor);

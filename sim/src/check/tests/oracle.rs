@@ -1,1 +1,393 @@
+//! Brute force over random histories, and mutations of clean ones.
+//!
+//! The oracles ask the definitions point by point: is this owner promised at this
+//! event? Do these three effects come in turns? They share with the checkers the
+//! order of moments and nothing else.
 
+use std::collections::BTreeSet;
+
+use lockstorm::lock::Release;
+use proptest::prelude::*;
+
+use super::super::grants::Grants;
+use super::super::interval::Moment;
+use super::super::sample::MARGIN_MS;
+use super::*;
+use crate::history::{Event, EventId, What};
+
+const OWNERS: [&str; 5] = ["app-1/1", "app-1/2", "app-2/1", "app-3/1", "stranger"];
+const MARGIN_US: u64 = MARGIN_MS * 1_000;
+
+/// A history of anything: most of it could never happen, and all of it is judged.
+fn soup() -> impl Strategy<Value = History> {
+    let step =
+        (0_usize..20, 0_usize..5, 0_usize..5, prop::sample::select(&[0, 1, 5, 400, 995][..]));
+    prop::collection::vec(step, 0..40).prop_map(|steps| {
+        let mut now = 0;
+        let mut sample = Sample::new();
+        for (what, who, other, wait_ms) in steps {
+            now += wait_ms;
+            sample = stir(sample.at(now), what, OWNERS[who], OWNERS[other]);
+        }
+        sample.at(now + 3).end()
+    })
+}
+
+fn stir(sample: Sample, what: usize, who: &str, other: &str) -> Sample {
+    // What the client's side tells, no stranger does.
+    let client = if who == "stranger" { "app-3/1" } else { who };
+    let node = client.split('/').next().unwrap_or_default();
+    match what {
+        0 => sample.ask(client),
+        1..4 => sample.set(who),
+        4..7 => sample.granted(client),
+        7 => sample.indeterminate(client),
+        8 => sample.release(client),
+        9 => sample.released(who),
+        10 => sample.extended(who),
+        11 => sample.expired(who),
+        12 => sample.lost("redis-1", who, RecordLoss::Crash),
+        13 => sample.belief_ends(client, BeliefEnd::Told),
+        14 => sample.belief_ends(client, BeliefEnd::Deadline),
+        15 => sample.release_returned(client, Release::NotHeld),
+        16 => sample.crash(node),
+        // A stranger's sections are told apart by its grants, not by its name.
+        17 => sample.read(client, 1),
+        18 => sample.refused(who, other),
+        _ => sample.healed(),
+    }
+}
+
+/// Whether the history has the client's side of this owner.
+fn witnessed(history: &History, who: &str) -> bool {
+    history.iter().any(|event| match &event.what {
+        What::AcquireInvoked { attempt, .. }
+        | What::AcquireReturned { attempt, .. }
+        | What::BeliefEnded { attempt, .. }
+        | What::ReleaseInvoked { attempt }
+        | What::ReleaseReturned { attempt, .. } => attempt.to_string() == who,
+        _ => false,
+    })
+}
+
+fn reply(history: &History, who: &str) -> Option<Moment> {
+    let granted = history.iter().find(|event| match &event.what {
+        What::AcquireReturned { attempt, outcome: AcquireOutcome::Granted { .. }, .. } => {
+            attempt.to_string() == who
+        }
+        _ => false,
+    });
+    granted.map(Moment::of)
+}
+
+fn sets(history: &History, who: &str) -> Vec<Moment> {
+    let set = |event: &&Event| matches!(&event.what, What::RecordSet { owner, .. } if owner == who);
+    history.iter().filter(set).map(Moment::of).collect()
+}
+
+fn ends_promise(event: &Event, who: &str, witnessed: bool) -> bool {
+    match &event.what {
+        What::RecordReleased { owner, .. } => owner == who,
+        What::BeliefEnded { attempt, reason: BeliefEnd::Told } => {
+            witnessed && attempt.to_string() == who
+        }
+        What::ReleaseInvoked { attempt } | What::ReleaseReturned { attempt, .. } => {
+            witnessed && attempt.to_string() == who
+        }
+        _ => false,
+    }
+}
+
+/// DESIGN's promise, asked of one moment.
+fn is_promised(history: &History, who: &str, at: Moment) -> bool {
+    let client = witnessed(history, who);
+    let reply = reply(history, who);
+    let (begin, margin_us) = match (client, reply) {
+        (true, None) => return false,
+        (true, Some(reply)) => {
+            let told = sets(history, who).into_iter().rfind(|set| *set < reply);
+            (told.unwrap_or(reply), MARGIN_US)
+        }
+        (false, _) => {
+            let until_now = |event: &&Event| Moment::of(event) <= at;
+            let released =
+                history.iter().filter(until_now).rfind(|event| ends_promise(event, who, false));
+            let released = released.map_or(Moment::START, Moment::of);
+            let again = sets(history, who).into_iter().find(|set| *set > released);
+            let Some(begin) = again else { return false };
+            (begin, 0)
+        }
+    };
+    if at < begin {
+        return false;
+    }
+    let mut base = begin;
+    for event in history.iter() {
+        let moment = Moment::of(event);
+        if moment <= begin || moment > at {
+            continue;
+        }
+        if ends_promise(event, who, client) {
+            return false;
+        }
+        let renews = match &event.what {
+            What::RecordExtended { owner, .. } => owner == who,
+            What::RecordSet { owner, .. } => owner == who && !client,
+            _ => false,
+        };
+        if renews {
+            base = moment;
+        }
+    }
+    at < Moment::at(base.at_us + LEASE_MS * 1_000 - margin_us)
+}
+
+fn is_believed(history: &History, who: &str, at: Moment) -> bool {
+    let Some(reply) = reply(history, who).filter(|reply| *reply <= at) else { return false };
+    let node = who.split('/').next().unwrap_or_default();
+    !history.iter().any(|event| {
+        let ends = match &event.what {
+            What::ReleaseInvoked { attempt } | What::BeliefEnded { attempt, .. } => {
+                attempt.to_string() == who
+            }
+            What::NodeCrashed { .. } => &*event.node == node,
+            _ => false,
+        };
+        ends && Moment::of(event) > reply && Moment::of(event) <= at
+    })
+}
+
+type Pairs = BTreeSet<(String, String)>;
+
+fn pair(one: &str, other: &str) -> (String, String) {
+    (one.min(other).to_owned(), one.max(other).to_owned())
+}
+
+fn pairs_of(judgement: &Judgement, kind: Kind) -> Pairs {
+    let found = judgement.findings.iter().filter(|finding| finding.kind == kind);
+    found.map(|finding| pair(&finding.parties[0].owner, &finding.parties[1].owner)).collect()
+}
+
+/// Every overlap begins at an event.
+fn promised_together(history: &History) -> Pairs {
+    let mut pairs = Pairs::new();
+    for event in history.iter() {
+        let at = Moment::of(event);
+        let now: Vec<&str> =
+            OWNERS.into_iter().filter(|who| is_promised(history, who, at)).collect();
+        for (n, one) in now.iter().enumerate() {
+            pairs.extend(now[..n].iter().map(|other| pair(one, other)));
+        }
+    }
+    pairs
+}
+
+fn in_turns(history: &History) -> Pairs {
+    let mut acts: Vec<&str> = Vec::new();
+    for event in history.iter() {
+        if let What::Effect { owner, accepted: true, .. } = &event.what {
+            acts.push(owner);
+        }
+    }
+    let mut pairs = Pairs::new();
+    for i in 0..acts.len() {
+        for j in i + 1..acts.len() {
+            for k in j + 1..acts.len() {
+                if acts[i] == acts[k] && acts[i] != acts[j] {
+                    pairs.insert(pair(acts[i], acts[j]));
+                }
+            }
+        }
+    }
+    pairs
+}
+
+fn overstayers(history: &History) -> BTreeSet<String> {
+    let mut stayed = BTreeSet::new();
+    for who in OWNERS {
+        // Beyond the promise begins at an event, or at the end of a lease.
+        let lease_us = LEASE_MS * 1_000 - MARGIN_US;
+        let moments = history
+            .iter()
+            .flat_map(|event| [Moment::of(event), Moment::at(event.at_us + lease_us)]);
+        let mut moments = moments.filter(|at| at.at_us <= history.ended_us);
+        if moments.any(|at| is_believed(history, who, at) && !is_promised(history, who, at)) {
+            stayed.insert(who.to_owned());
+        }
+    }
+    stayed
+}
+
+/// Held, as far as a leak is concerned: from the application that is told of.
+fn is_held(history: &History, at: Moment) -> bool {
+    OWNERS.into_iter().any(|who| {
+        let Some(reply) = reply(history, who) else {
+            return !witnessed(history, who) && is_promised(history, who, at);
+        };
+        let told = sets(history, who).into_iter().rfind(|set| *set < reply).unwrap_or(reply);
+        (told <= at && at < reply) || is_believed(history, who, at)
+    })
+}
+
+/// Refusals after the bound, each found by looking back from it.
+fn refused_too_late(history: &History, bound_us: u64) -> bool {
+    let healed = history.iter().find(|event| matches!(event.what, What::Healed));
+    let Some(healed) = healed.map(Moment::of) else { return false };
+    history.iter().any(|event| {
+        let at = Moment::of(event);
+        if !matches!(event.what, What::RecordRefused { .. }) || at.at_us < bound_us {
+            return false;
+        }
+        // Closed at every moment of the last `bound` and a bit.
+        let from = Moment::at(at.at_us - bound_us);
+        let (mut closed, mut moments) = (healed < from, vec![from, at]);
+        for event in history.iter() {
+            let moment = Moment::of(event);
+            if moment >= from && moment <= at {
+                moments.push(moment);
+                closed &= !matches!(event.what, What::RecordSet { .. });
+            }
+        }
+        closed && !moments.iter().any(|moment| is_held(history, *moment))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_sweeps_agree_with_the_definitions(history in soup()) {
+        let judgement = judge(&history, &setting(0));
+        prop_assert_eq!(&judgement.failed, &[]);
+        prop_assert_eq!(pairs_of(&judgement, Kind::DoubleGrant), promised_together(&history));
+        prop_assert_eq!(pairs_of(&judgement, Kind::EffectInterleaved), in_turns(&history));
+        let stayed: BTreeSet<String> = judgement
+            .findings
+            .iter()
+            .filter(|finding| finding.kind == Kind::Overstay)
+            .map(|finding| finding.parties[0].owner.clone())
+            .collect();
+        prop_assert_eq!(stayed, overstayers(&history));
+    }
+
+    #[test]
+    fn a_leak_shown_by_a_refusal_is_found_by_looking_back(history in soup()) {
+        // Asks and endless records show leaks, too: leave them out.
+        let mut events = history.events;
+        events.retain(|event| !matches!(event.what, What::AcquireInvoked { .. }));
+        let history = renumbered(events);
+        let bound_us = 300_000;
+        let judgement =
+            judge(&history, &Setting { takeover_bound_us: bound_us, ..setting(0) });
+        prop_assert_eq!(
+            judgement.found(Kind::LeakedLock),
+            refused_too_late(&history, bound_us)
+        );
+    }
+
+    #[test]
+    fn pieces_of_a_promise_are_in_order_and_apart(history in soup()) {
+        for grant in Grants::of(&history, true).rows() {
+            prop_assert!(grant.promise.iter().all(|piece| !piece.is_empty()));
+            prop_assert!(grant.promise.windows(2).all(|two| two[0].to <= two[1].from));
+        }
+    }
+}
+
+fn renumbered(events: Vec<Event>) -> History {
+    let mut history = History { events, ended_us: 0 };
+    for (n, event) in history.events.iter_mut().enumerate() {
+        event.id = EventId(n as u64);
+        history.ended_us = history.ended_us.max(event.at_us);
+    }
+    history
+}
+
+/// Clean critical sections one after the other: work in 0..100 ms, one unit each.
+fn clean() -> impl Strategy<Value = Vec<Event>> {
+    prop::collection::vec((1_u64..4, 0_u64..100), 2..8).prop_map(|sections| {
+        let mut sample = Sample::new();
+        let (mut now, mut sales) = (0, Vec::new());
+        for (n, (client, work_ms)) in sections.into_iter().enumerate() {
+            let unit = n as u32 + 1;
+            // Odd and even in turn: every grant is a handover.
+            let who = format!("app-{}/{unit}", 2 * client + n as u64 % 2);
+            sample = sample.at(now).grant(&who).at(now + work_ms).read(&who, unit);
+            sample = sample.sell(&who, unit).let_go(&who);
+            now += work_ms;
+            sales.push((unit, who));
+        }
+        let sales: Vec<(u32, &str)> = sales.iter().map(|(unit, who)| (*unit, &**who)).collect();
+        sample.ledger(sales.len() as u32, &sales).end().events
+    })
+}
+
+/// The positions of the events that are meant.
+fn places(events: &[Event], is: impl Fn(&What) -> bool) -> Vec<usize> {
+    (0..events.len()).filter(|n| is(&events[*n].what)).collect()
+}
+
+proptest! {
+    #[test]
+    fn a_clean_history_is_safe_and_each_mutation_of_it_is_caught(
+        events in clean(),
+        place in any::<prop::sample::Index>(),
+    ) {
+        let judgement = judge(&renumbered(events.clone()), &setting(0));
+        prop_assert_eq!(judgement.verdict, Verdict::Safe);
+        prop_assert_eq!(kinds(&judgement), Vec::<&str>::new());
+        let kinds_of = |events: Vec<Event>| {
+            let judgement = judge(&renumbered(events), &setting(0));
+            judgement.findings.iter().map(|finding| finding.kind).collect::<Vec<_>>()
+        };
+        let released = places(&events, |what| matches!(what, What::RecordReleased { .. }));
+        // Any section but the last.
+        let n = place.index(released.len() - 1);
+
+        // Drop: a release that was never asked for, while the next is granted.
+        let asked = places(&events, |what| matches!(what, What::ReleaseInvoked { .. }));
+        let mut dropped = events.clone();
+        for place in [released[n], asked[n]] {
+            dropped.remove(place);
+        }
+        prop_assert!(kinds_of(dropped).contains(&Kind::DoubleGrant));
+
+        // Retime: the next record is set just before the release is asked for.
+        let mut retimed = events.clone();
+        let set = places(&events, |what| matches!(what, What::RecordSet { .. }))[n + 1];
+        let mut early = retimed.remove(set);
+        early.at_us = events[asked[n]].at_us;
+        retimed.insert(asked[n], early);
+        prop_assert!(kinds_of(retimed).contains(&Kind::DoubleGrant));
+
+        // Swap: a section's sale with the next one's read.
+        let acts = places(&events, |what| matches!(what, What::Effect { .. }));
+        let mut swapped = events.clone();
+        let (sale, read) = (acts[2 * n + 1], acts[2 * n + 2]);
+        let what = swapped[sale].what.clone();
+        swapped[sale].what = std::mem::replace(&mut swapped[read].what, what);
+        prop_assert!(kinds_of(swapped).contains(&Kind::EffectInterleaved));
+
+        // Forge: the books have a unit twice.
+        let mut forged = events.clone();
+        for event in &mut forged {
+            if let What::Ledger { sales, .. } = &mut event.what {
+                sales[n + 1].0 = sales[n].0;
+            }
+        }
+        prop_assert_eq!(kinds_of(forged), [Kind::Oversell]);
+
+        // Take away: nobody was told of the grant, and it is none.
+        let mut untold = events.clone();
+        let told = places(&events, |what| matches!(what, What::AcquireReturned { .. }))[n];
+        untold.remove(told);
+        untold.retain(|event| !matches!(&event.what, What::RecordReleased { .. }));
+        let judgement = judge(&renumbered(untold), &setting(0));
+        let Some(What::AcquireReturned { attempt, .. }) = events.get(told).map(|e| &e.what) else {
+            unreachable!("that is where it was")
+        };
+        let involved = judgement.findings.iter().filter(|f| f.kind == Kind::DoubleGrant);
+        let attempt = attempt.to_string();
+        prop_assert!(!involved.flat_map(owners).any(|owner| owner == attempt));
+    }
+}

@@ -1,1 +1,120 @@
+//! Goals, precedence, the fence's excuse, and checkers that fail.
 
+use super::*;
+
+fn handover() -> Sample {
+    Sample::new().at(100).grant("app-1/1").at(200).let_go("app-1/1").at(300).grant("app-2/1")
+}
+
+#[test]
+fn without_a_handover_nothing_is_known() {
+    let alone = Sample::new().at(100).grant("app-1/1").at(200).let_go("app-1/1");
+    let alone = alone.at(300).grant("app-1/2").end();
+    assert_eq!(judge(&alone, &setting(0)).verdict, Verdict::Unknown, "one client, again");
+    let alone = Sample::new().at(100).grant("app-1/1").at(200).let_go("app-1/1").end();
+    let judgement = judge(&alone, &setting(0));
+    assert_eq!(
+        (judgement.verdict, judgement.goals.missed),
+        (Verdict::Unknown, vec![Goal::Handover])
+    );
+    let untold = Sample::new().at(100).grant("app-1/1").at(2_000).ask("app-2/1").set("app-2/1");
+    assert_eq!(judge(&untold.end(), &setting(0)).goals.handovers, 0);
+    assert_eq!(judge(&handover().end(), &setting(0)).goals.handovers, 1);
+}
+
+#[test]
+fn a_plan_whose_faults_touch_nothing_is_inert() {
+    let history = handover().inert_fault(1, FaultFamily::Pause, "app-9").end();
+    let judgement = judge(&history, &setting(2));
+    assert_eq!(judgement.verdict, Verdict::Inert);
+    let inert: Vec<(usize, bool)> =
+        judgement.goals.inert.iter().map(|fault| (fault.fault, fault.began.is_some())).collect();
+    assert_eq!(inert, [(0, false), (1, true)]);
+    // One that touches is enough; the others are still told.
+    let history = handover().fault(0, FaultFamily::Pause, "app-1").end();
+    let judgement = judge(&history, &setting(2));
+    assert_eq!((judgement.verdict, judgement.goals.inert.len()), (Verdict::Safe, 1));
+}
+
+#[test]
+fn violation_comes_before_unknown_before_inert_before_safe() {
+    let twice = Sample::new().at(1).grant("app-1/1").at(2).grant("app-2/1").end();
+    assert_eq!(judge(&twice, &setting(1)).verdict, Verdict::Violation);
+    let alone = Sample::new().at(1).grant("app-1/1").end();
+    assert_eq!(judge(&alone, &setting(1)).verdict, Verdict::Unknown);
+}
+
+#[test]
+fn sales_without_books_are_unknown() {
+    let sold = handover().sell("app-2/1", 1);
+    assert_eq!(judge(&sold.end(), &setting(0)).verdict, Verdict::Unknown);
+    let sold = handover().sell("app-2/1", 1).ledger(1, &[(1, "app-2/1")]);
+    assert_eq!(judge(&sold.end(), &setting(0)).verdict, Verdict::Safe);
+}
+
+#[test]
+fn a_full_fence_excuses_a_double_grant_with_clean_effects_only() {
+    let twice = || Sample::new().at(1).grant("app-1/1").at(2).grant("app-2/1");
+    let fenced =
+        |fence: Fence, sample: Sample| judge(&sample.end(), &Setting { fence, ..setting(0) });
+    let judgement = fenced(Fence::Full, twice());
+    assert_eq!(judgement.verdict, Verdict::SafeByFence);
+    assert_eq!(one(&judgement, Kind::DoubleGrant).severity, Severity::Advisory);
+    assert_eq!(judgement.signature(), "safe-by-fence");
+    assert_eq!(fenced(Fence::Write, twice()).verdict, Verdict::Violation);
+    let dirty = twice().read("app-1/1", 1).read("app-2/1", 1).read("app-1/1", 1);
+    let judgement = fenced(Fence::Full, dirty);
+    assert_eq!(judgement.verdict, Verdict::Violation);
+    assert_eq!(judgement.violations().count(), 2, "then the double grant is one, too");
+    // Nothing to excuse.
+    assert_eq!(fenced(Fence::Full, handover()).verdict, Verdict::Safe);
+}
+
+#[test]
+fn a_checker_that_panics_makes_the_verdict_unknown() {
+    fn broken(_: &Case<'_>) -> Vec<Finding> {
+        panic!("out of order")
+    }
+    let history = handover().end();
+    let judgement = judge_with(&history, &setting(0), &[("broken", broken as Checker)]);
+    assert_eq!(judgement.verdict, Verdict::Unknown);
+    let failed = FailedChecker { checker: "broken", message: "out of order".into() };
+    assert_eq!(judgement.failed, [failed]);
+
+    // It does not hide what others find …
+    let twice = Sample::new().at(1).grant("app-1/1").at(2).grant("app-2/1").end();
+    let checkers = [("broken", broken as Checker), ("double-grant", promise::double_grant)];
+    assert_eq!(judge_with(&twice, &setting(0), &checkers).verdict, Verdict::Violation);
+    // … and effects that nobody looked at excuse nothing.
+    let checkers = [("oversell", broken as Checker), ("double-grant", promise::double_grant)];
+    let full = Setting { fence: Fence::Full, ..setting(0) };
+    assert_eq!(judge_with(&twice, &full, &checkers).verdict, Verdict::Violation);
+}
+
+#[test]
+fn faults_that_touch_after_the_violation_are_not_blamed() {
+    let history = Sample::new()
+        .at(1)
+        .fault(0, FaultFamily::ProcessCrash, "redis-9")
+        .grant("app-1/1")
+        .at(2)
+        .promoted("redis-2", &[])
+        .at(3)
+        .grant_on("redis-2", "app-2/1")
+        .at(4)
+        .fault(1, FaultFamily::ProcessCrash, "redis-1")
+        .end();
+    let judgement = judge(&history, &setting(2));
+    assert_eq!(blamed(one(&judgement, Kind::DoubleGrant)), []);
+    assert_eq!(judgement.signature(), "double-grant");
+}
+
+#[test]
+fn of_a_kind_only_the_earliest_are_told() {
+    let mut sample = Sample::new();
+    for n in 1..=40 {
+        sample = sample.at(n).grant(&format!("app-{n}/1"));
+    }
+    let judgement = judge(&sample.end(), &setting(0));
+    assert_eq!(judgement.violations().count(), 50);
+}

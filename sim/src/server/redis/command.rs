@@ -278,9 +278,7 @@ pub(super) fn execute(
     let command = match check(shared, state, client, arguments) {
         Ok(command) => command,
         Err(failure) => {
-            if let Some(transaction) = &mut client.transaction {
-                transaction.failed = true;
-            }
+            let failure = fail_transaction(client, arguments, failure);
             reply.error(&failure.0);
             return;
         }
@@ -305,6 +303,19 @@ pub(super) fn execute(
     run(&mut call, command);
     pending.flush(shared, state);
     client.write_offset = state.replication.offset;
+}
+
+/// A command that cannot be queued fails its transaction; `EXEC` itself ends it.
+fn fail_transaction(client: &mut Client, arguments: Arguments<'_>, failure: Failure) -> Failure {
+    let Some(transaction) = &mut client.transaction else { return failure };
+    if !arguments[0].eq_ignore_ascii_case(b"exec") {
+        transaction.failed = true;
+        return failure;
+    }
+    client.transaction = None;
+    client.unwatch();
+    let reason = failure.0.strip_prefix(b"ERR ").unwrap_or(&failure.0);
+    [b"EXECABORT Transaction discarded because of: ", reason].concat().into()
 }
 
 fn run(call: &mut Call<'_>, command: &Command) {

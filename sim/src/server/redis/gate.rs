@@ -36,9 +36,10 @@ impl ReplicationGate {
 
     /// Ends one [`stall`](Self::stall). Nothing if there is none.
     pub fn open(&self) {
-        let before = self.0.stalls.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |stalls| {
-            stalls.checked_sub(1)
-        });
+        let before = self
+            .0
+            .stalls
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |stalls| stalls.checked_sub(1));
         if before == Ok(1) {
             self.0.opened.notify_waiters();
         }

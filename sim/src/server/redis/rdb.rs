@@ -113,8 +113,10 @@ pub(super) fn read(file: &[u8], count: usize) -> Result<Vec<Database>, RdbError>
     let rest = file.strip_prefix(MAGIC).ok_or(RdbError::Magic)?;
     let (version, rest) = rest.split_at_checked(4).ok_or(RdbError::Truncated)?;
     let version_text = || String::from_utf8_lossy(version).into_owned();
-    let version: u32 =
-        std::str::from_utf8(version).ok().and_then(|text| text.parse().ok()).ok_or(RdbError::Magic)?;
+    let version: u32 = std::str::from_utf8(version)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .ok_or(RdbError::Magic)?;
     if !(5..=10).contains(&version) {
         return Err(RdbError::Version(version_text()));
     }

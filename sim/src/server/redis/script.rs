@@ -83,8 +83,8 @@ struct RunState {
 /// A Lua state and the scripts that were loaded into it.
 pub(super) struct Engine {
     lua: Lua,
-    /// Where the prelude's functions find `call` during a run.
-    host: Table,
+    /// The table `redis`, where each run puts its `call`.
+    redis: Table,
     environment: Table,
     entry: Function,
     scripts: BTreeMap<Sha, Function>,
@@ -111,26 +111,33 @@ fn broken(error: mlua::Error) -> Failure {
 impl Engine {
     /// An engine without scripts.
     pub(super) fn new(settings: &Settings) -> Result<Engine, Failure> {
-        Engine::build(settings).map_err(broken)
+        Engine::build(settings, RunState::default()).map_err(broken)
     }
 
-    fn build(settings: &Settings) -> mlua::Result<Engine> {
+    /// Another engine without scripts (`SCRIPT FLUSH`), whose random numbers go on.
+    pub(super) fn flushed(&self, settings: &Settings) -> Result<Engine, Failure> {
+        let random = *self.run_state.random.lock().unwrap_or_else(PoisonError::into_inner);
+        let run_state = RunState { random: Mutex::new(random), ..RunState::default() };
+        Engine::build(settings, run_state).map_err(broken)
+    }
+
+    fn build(settings: &Settings, run_state: RunState) -> mlua::Result<Engine> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         // Panics in our callbacks are bugs and may end the process.
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
-        let run_state = Arc::new(RunState::default());
+        let run_state = Arc::new(run_state);
         let host = host_functions(&lua, &run_state)?;
         let locate = lua.create_function(|lua, ()| Ok(locate(lua)))?;
         let world = lua.create_table()?;
-        let (environment, entry): (Table, Function) = lua
+        let (environment, redis, entry): (Table, Table, Function) = lua
             .load(include_str!("script/prelude.lua"))
             .set_name("=prelude")
-            .call((host.clone(), locate, world, constants(&lua)?))?;
+            .call((host, locate, world, constants(&lua)?))?;
         lua.set_memory_limit(settings.script_memory_bytes)?;
         let budget = Arc::new(Budget::default());
         let engine = Engine {
             lua,
-            host,
+            redis,
             environment,
             entry,
             scripts: BTreeMap::new(),
@@ -232,7 +239,6 @@ impl Engine {
         self.budget.is_spent.store(false, Ordering::Relaxed);
         self.run_state.resp3.store(false, Ordering::Relaxed);
         self.run_state.replicates.store(true, Ordering::Relaxed);
-        *self.run_state.random.lock().unwrap_or_else(PoisonError::into_inner) = Random48::default();
     }
 
     fn enter(
@@ -252,18 +258,13 @@ impl Engine {
             let command = scope.create_function_mut(|lua, values: MultiValue| {
                 command(lua, call, run_state, read_only, values, scratch, reply)
             })?;
-            self.host.raw_set("call", command)?;
+            self.redis.raw_set("call", command)?;
             self.entry.call::<MultiValue>((function, key_table, argument_table))
         })
     }
 
     /// Turns the end of a run into a reply.
-    fn settle(
-        &self,
-        call: &mut Call<'_>,
-        sha: &Sha,
-        result: mlua::Result<MultiValue>,
-    ) -> Outcome {
+    fn settle(&self, call: &mut Call<'_>, sha: &Sha, result: mlua::Result<MultiValue>) -> Outcome {
         if self.budget.is_spent.load(Ordering::Relaxed) {
             return Err("ERR Error running script: it exceeded its budget of instructions".into());
         }
@@ -287,9 +288,7 @@ fn run_error(sha: &Sha, mut values: impl Iterator<Item = Value>) -> Failure {
     let text_of = |value: Option<Value>| match value {
         Some(Value::String(text)) => Some(text.as_bytes().to_vec()),
         Some(Value::Integer(integer)) => Some(integer.to_string().into_bytes()),
-        Some(Value::Number(number)) => {
-            Some(super::codec::number::general(number, 14).into_bytes())
-        }
+        Some(Value::Number(number)) => Some(super::codec::number::general(number, 14).into_bytes()),
         _ => None,
     };
     // An error without a text: a real server does not survive it.
@@ -403,12 +402,44 @@ fn constants(lua: &Lua) -> mlua::Result<Table> {
     Ok(table)
 }
 
+/// An error that a script meets, its code first.
+#[derive(Debug)]
+struct Raised(Vec<u8>);
+
+impl std::fmt::Display for Raised {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}", self.0.escape_ascii())
+    }
+}
+
+impl std::error::Error for Raised {}
+
+fn raise<T>(text: &[u8]) -> mlua::Result<T> {
+    Err(mlua::Error::external(Raised(text.to_vec())))
+}
+
+/// The text of what was raised by a function of ours, or by the budget.
+fn text_of(error: &mlua::Error) -> Vec<u8> {
+    match error {
+        mlua::Error::CallbackError { cause, .. } => text_of(cause),
+        mlua::Error::RuntimeError(text) => [b"ERR ", text.as_bytes()].concat(),
+        other => match other.downcast_ref::<Raised>() {
+            Some(Raised(text)) => text.clone(),
+            None => format!("ERR {other}").into_bytes(),
+        },
+    }
+}
+
 /// The prelude's functions of ours, but for `call`, which each run brings.
 fn host_functions(lua: &Lua, run_state: &Arc<RunState>) -> mlua::Result<Table> {
     let host = lua.create_table()?;
     host.raw_set(
         "sha1hex",
-        lua.create_function(|lua, value: Value| {
+        lua.create_function(|lua, values: MultiValue| {
+            let mut values = values.into_iter();
+            let (Some(value), None) = (values.next(), values.next()) else {
+                return raise(b"ERR wrong number of arguments");
+            };
             let text = lua.coerce_string(value)?;
             let sha = Sha::of(text.as_ref().map(|text| text.as_bytes()).as_deref().unwrap_or(b""));
             lua.create_string(sha.as_bytes())
@@ -420,6 +451,13 @@ fn host_functions(lua: &Lua, run_state: &Arc<RunState>) -> mlua::Result<Table> {
             let text = text.as_bytes();
             let prefixed = text.strip_prefix(b"-").unwrap_or(&text);
             lua.create_string(convert::error_text(prefixed))
+        })?,
+    )?;
+    host.raw_set(
+        "text_of",
+        lua.create_function(|lua, raised: Value| match raised {
+            Value::Error(error) => lua.create_string(text_of(&error)),
+            _ => lua.create_string("ERR unknown error"),
         })?,
     )?;
     let state = run_state.clone();
@@ -457,7 +495,7 @@ fn host_functions(lua: &Lua, run_state: &Arc<RunState>) -> mlua::Result<Table> {
     Ok(host)
 }
 
-/// `redis.call` and `redis.pcall`: one command, its reply as a Lua value.
+/// `redis.call`: one command, its reply as a Lua value. Errors are raised.
 fn command(
     lua: &Lua,
     call: &mut Call<'_>,
@@ -469,17 +507,11 @@ fn command(
 ) -> mlua::Result<Value> {
     scratch.clear();
     if values.is_empty() {
-        return convert::error_table(
-            lua,
-            b"ERR Please specify at least one argument for this redis lib call",
-        );
+        return raise(b"ERR Please specify at least one argument for this redis lib call");
     }
     for value in &values {
         if !convert::push_argument(scratch, value) {
-            return convert::error_table(
-                lua,
-                b"ERR Lua redis lib command arguments must be strings or integers",
-            );
+            return raise(b"ERR Lua redis lib command arguments must be strings or integers");
         }
     }
     let resp3 = run_state.resp3.load(Ordering::Relaxed);
@@ -500,7 +532,7 @@ fn command(
     };
     match execute_for_script(&mut inner, read_only) {
         Ok(()) => convert::value(lua, reply.bytes(), resp3),
-        Err(failure) => convert::error_table(lua, &failure.0),
+        Err(failure) => raise(&failure.0),
     }
 }
 

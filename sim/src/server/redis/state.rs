@@ -146,10 +146,7 @@ pub(super) fn random_id(host: &Host) -> String {
 #[derive(Debug)]
 pub(super) enum Role {
     Master,
-    Replica {
-        master: Master,
-        link: FollowerLink,
-    },
+    Replica { master: Master, link: FollowerLink },
 }
 
 pub(super) struct State {

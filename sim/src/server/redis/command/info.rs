@@ -151,9 +151,12 @@ fn replication(text: &mut String, shared: &Shared, state: &State) {
          repl_backlog_size:{}\r\nrepl_backlog_first_byte_offset:{first}\r\n\
          repl_backlog_histlen:{length}\r\n",
         replication.id,
-        replication.previous.as_ref().map_or("0000000000000000000000000000000000000000", |previous| {
-            previous.id.as_str()
-        }),
+        replication
+            .previous
+            .as_ref()
+            .map_or("0000000000000000000000000000000000000000", |previous| {
+                previous.id.as_str()
+            }),
         replication.offset,
         replication.previous.as_ref().map_or(-1, |previous| previous.end as i64),
         u8::from(replication.is_fed()),

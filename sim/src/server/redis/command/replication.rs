@@ -79,8 +79,8 @@ pub(super) fn wait(call: &mut Call<'_>) -> Outcome {
             .into());
     }
     let replicas = call.integer(1)?;
-    let timeout_ms = parse_integer(&call.arguments[2])
-        .ok_or("ERR timeout is not an integer or out of range")?;
+    let timeout_ms =
+        parse_integer(&call.arguments[2]).ok_or("ERR timeout is not an integer or out of range")?;
     let timeout_ms = u64::try_from(timeout_ms).map_err(|_| "ERR timeout is negative")?;
     let offset = call.client.write_offset;
     let acknowledged = call.state.replication.acknowledged(offset);

@@ -87,7 +87,9 @@ pub(super) fn script(call: &mut Call<'_>) -> Outcome {
             if count == 3 && !call.is(2, "sync") && !call.is(2, "async") {
                 return Err("ERR SCRIPT FLUSH only support SYNC|ASYNC option".into());
             }
-            call.state.engine = None;
+            if let Some(engine) = &call.state.engine {
+                call.state.engine = Some(engine.flushed(&call.shared.settings)?);
+            }
             call.reply.ok();
         }
         b"kill" if count == 2 => {

@@ -36,7 +36,7 @@ pub(super) fn command(call: &mut Call<'_>) -> Outcome {
             for name in names.iter() {
                 match super::find(name) {
                     Some(command) => describe(call, command),
-                    None => call.reply.null_array(),
+                    None => call.reply.null(),
                 }
             }
         }
@@ -160,6 +160,8 @@ fn unknown_parameter(given: &[u8]) -> Failure {
 }
 
 fn immutable(name: &str) -> Failure {
-    format!("ERR CONFIG SET failed (possibly related to argument '{name}') - can't set immutable config")
-        .into()
+    format!(
+        "ERR CONFIG SET failed (possibly related to argument '{name}') - can't set immutable config"
+    )
+    .into()
 }

@@ -124,8 +124,11 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
         _ if options.get => {
             let without_get = |argument: &&[u8]| !argument.eq_ignore_ascii_case(b"get");
             // Key and value may read like the option.
-            let options: Vec<&[u8]> =
-                arguments.iter().take(3).chain(arguments.from(3).iter().filter(without_get)).collect();
+            let options: Vec<&[u8]> = arguments
+                .iter()
+                .take(3)
+                .chain(arguments.from(3).iter().filter(without_get))
+                .collect();
             call.propagate_as(options);
         }
         _ => call.propagate(),

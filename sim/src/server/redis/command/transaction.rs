@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::super::codec::{Arguments, ReplyEncoder};
 use super::super::observe::Origin;
 use super::super::state::{Client, Shared, Transaction};
-use super::{Call, Outcome, check_write, find, run, WRITE};
+use super::{Call, Outcome, WRITE, check_write, find, run};
 
 pub(super) fn multi(call: &mut Call<'_>) -> Outcome {
     if call.client.transaction.is_some() {
@@ -61,15 +61,15 @@ pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
     };
     let touched = watched_key_changed(call);
     call.client.unwatch();
+    if let Some(failure) = first_refusal(call, &transaction) {
+        return Err(failure);
+    }
     if transaction.failed {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }
     if touched {
         call.reply.null_array();
         return Ok(());
-    }
-    if let Some(failure) = first_refusal(call, &transaction) {
-        return Err(failure);
     }
     call.reply.array(transaction.commands.len());
     for command in &transaction.commands {
@@ -93,9 +93,10 @@ pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
 
 /// The server may have become a replica since the commands were queued.
 fn first_refusal(call: &Call<'_>, transaction: &Transaction) -> Option<super::Failure> {
-    let writes = transaction.commands.iter().any(|command| {
-        find(&command.borrow()[0]).is_some_and(|found| found.flags & WRITE != 0)
-    });
+    let writes = transaction
+        .commands
+        .iter()
+        .any(|command| find(&command.borrow()[0]).is_some_and(|found| found.flags & WRITE != 0));
     if !writes {
         return None;
     }
@@ -120,8 +121,7 @@ pub(super) fn watch(call: &mut Call<'_>) -> Outcome {
     if call.client.transaction.is_some() {
         return Err("ERR WATCH inside MULTI is not allowed".into());
     }
-    let touched =
-        call.client.watch.get_or_insert_with(|| Arc::new(AtomicBool::new(false))).clone();
+    let touched = call.client.watch.get_or_insert_with(|| Arc::new(AtomicBool::new(false))).clone();
     let database = call.client.database;
     for key in call.arguments.from(1).iter() {
         // What has expired already is watched as absent.

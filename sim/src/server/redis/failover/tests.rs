@@ -34,6 +34,8 @@ fn free_port() -> u16 {
 /// Starts a server on `port`, following `master`; `None` where it is not installed.
 fn start(port: u16, master: Option<u16>) -> Option<RedisServer> {
     let mut command = Command::new("redis-server");
+    // A replica writes its master's data set to the current directory.
+    command.current_dir(std::env::temp_dir());
     command.args(["--bind", "127.0.0.1", "--save", "", "--repl-diskless-sync-delay", "0"]);
     command.args(["--port", &port.to_string()]).stdout(Stdio::null());
     if let Some(master) = master {

@@ -20,9 +20,9 @@ const TABLE: [u64; 256] = {
 
 /// The checksum of `bytes`.
 pub(super) fn crc64(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0, |checksum, byte| {
-        TABLE[usize::from(checksum as u8 ^ byte)] ^ (checksum >> 8)
-    })
+    bytes
+        .iter()
+        .fold(0, |checksum, byte| TABLE[usize::from(checksum as u8 ^ byte)] ^ (checksum >> 8))
 }
 
 #[cfg(test)]

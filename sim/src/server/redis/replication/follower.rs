@@ -58,10 +58,7 @@ struct Follower {
 
 impl Follower {
     /// Works on the state, unless the role has changed.
-    fn with<T>(
-        &self,
-        work: impl FnOnce(&mut State) -> T,
-    ) -> Result<T, Superseded> {
+    fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> Result<T, Superseded> {
         let mut state = self.shared.lock();
         if state.role_epoch != self.epoch {
             return Err(Superseded);
@@ -98,9 +95,8 @@ impl Follower {
     async fn follow(&self, stream: Stream) -> io::Result<()> {
         self.with_link(|link| link.is_shaking_hands = true)?;
         let mut reader = Reader { stream, buffer: Vec::new(), taken: 0, follower: self };
-        let (id, offset) = self.with(|state| {
-            (state.replication.id.clone(), state.replication.offset)
-        })?;
+        let (id, offset) =
+            self.with(|state| (state.replication.id.clone(), state.replication.offset))?;
         reader.shake_hands().await?;
         let from = itoa::Buffer::new().format(offset + 1).to_owned();
         reader.send(&[b"PSYNC", id.as_bytes(), from.as_bytes()]).await?;
@@ -141,7 +137,12 @@ impl Follower {
                 .collect();
             let lost = super::lost(&old, &state.databases);
             let master = &self.address;
-            self.shared.observer.observe(&Observation::Resynchronised { master, offset, lost, strings });
+            self.shared.observer.observe(&Observation::Resynchronised {
+                master,
+                offset,
+                lost,
+                strings,
+            });
         })?;
         Ok(())
     }

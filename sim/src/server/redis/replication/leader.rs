@@ -36,7 +36,8 @@ pub(in super::super) async fn serve(
         snapshot(&shared, client.id);
     }
     let id = client.id;
-    let mut link = Link { shared: shared.clone(), id, stream, decoder, wake, chunk: Vec::new(), written: 0 };
+    let mut link =
+        Link { shared: shared.clone(), id, stream, decoder, wake, chunk: Vec::new(), written: 0 };
     // However it ends, it ends: the replica will come again.
     let _ = link.run().await;
     let mut state = shared.lock();

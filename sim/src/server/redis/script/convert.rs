@@ -139,12 +139,7 @@ pub(super) fn reply(reply: &mut ReplyEncoder, value: &Value, resp3: bool) -> mlu
     append(reply, value, resp3, 0)
 }
 
-fn append(
-    reply: &mut ReplyEncoder,
-    value: &Value,
-    resp3: bool,
-    depth: usize,
-) -> mlua::Result<()> {
+fn append(reply: &mut ReplyEncoder, value: &Value, resp3: bool, depth: usize) -> mlua::Result<()> {
     match value {
         Value::String(text) => reply.bulk(&text.as_bytes()),
         Value::Integer(integer) => reply.integer(*integer),
@@ -242,4 +237,3 @@ fn append_table(
 fn pairs(table: &Table) -> mlua::Result<Vec<(Value, Value)>> {
     table.pairs().collect()
 }
-

@@ -32,18 +32,20 @@ local names, named = nil, 0
 
 -- redis ---------------------------------------------------------------------
 
-local redis = {}
+-- `redis.call` is put here by each run. It is not a Lua function, because
+-- `return redis.call(…)` would then replace the frame that an error is to name.
+local redis = { sha1hex = host.sha1hex }
 
-function redis.pcall(...)
-  return host.call(...)
+-- What our own functions raise is opaque here; this is its text.
+local function problem_of(raised)
+  if type(raised) == 'userdata' then return { err = host.text_of(raised) } end
+  return raised
 end
 
-function redis.call(...)
-  local reply = host.call(...)
-  if type(reply) == 'table' and rawget(reply, 'err') then
-    error(reply, 0)
-  end
-  return reply
+function redis.pcall(...)
+  local ok, reply = pcall(redis.call, ...)
+  if ok then return reply end
+  return problem_of(reply)
 end
 
 local WRONG = 'wrong number or type of arguments'
@@ -65,11 +67,6 @@ function redis.status_reply(...)
   local text = one_string(...)
   if not text then return { err = 'ERR ' .. WRONG } end
   return { ok = text }
-end
-
-function redis.sha1hex(...)
-  if select('#', ...) ~= 1 then error({ err = 'ERR wrong number of arguments' }, 0) end
-  return host.sha1hex((...))
 end
 
 function redis.log(...)
@@ -97,10 +94,10 @@ end
 function redis.set_repl(...)
   local flags = ...
   if select('#', ...) ~= 1 then
-    error({ err = 'ERR redis.set_repl() requires one argument.' }, 0)
+    error({ err = 'ERR redis.set_repl() requires two arguments.' }, 0)
   end
   if type(flags) ~= 'number' or flags < 0 or flags > 3 or flags % 1 ~= 0 then
-    error({ err = 'ERR Invalid replication flags. Please use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.' }, 0)
+    error({ err = 'ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.' }, 0)
   end
   host.set_repl(flags)
 end
@@ -124,7 +121,7 @@ for name, value in next, constants do
 end
 
 -- math.random ---------------------------------------------------------------
--- Redis' own generator, begun anew by every script.
+-- Redis' own generator, which belongs to the server.
 
 math.randomseed = function(seed)
   host.randomseed(seed)
@@ -154,6 +151,7 @@ local environment = {}
 -- An error table with a text is caught as its text.
 local function caught(ok, first, ...)
   if ok then return ok, first, ... end
+  first = problem_of(first)
   if type(first) == 'table' and type(rawget(first, 'err')) == 'string' then
     return ok, rawget(first, 'err')
   end
@@ -210,7 +208,10 @@ local base = {
     if select('#', ...) == 0 then error('bad argument #1 to \'tostring\' (value expected)', 2) end
     return text_of((...))
   end,
-  type = type, unpack = unpack, xpcall = xpcall,
+  type = type, unpack = unpack,
+  xpcall = function(work, handler)
+    return xpcall(work, function(raised) return handler(problem_of(raised)) end)
+  end,
   loadstring = function(source, name) return load_text(source, name) end,
   load = function(pieces, name)
     local source = {}
@@ -259,6 +260,7 @@ sealed[environment] = world
 
 -- Says where an error happened, as Redis does.
 local function handler(problem)
+  problem = problem_of(problem)
   if type(problem) ~= 'table' then problem = { err = 'ERR ' .. tostring(problem) } end
   local source, line = locate()
   if source then
@@ -276,7 +278,7 @@ local function finish(ok, result)
   return false, result
 end
 
-return environment, function(script, keys, arguments)
+return environment, redis, function(script, keys, arguments)
   names, named = setmetatable({}, { __mode = 'k' }), 0
   rawset(world, 'KEYS', keys)
   rawset(world, 'ARGV', arguments)

@@ -1,7 +1,8 @@
 //! The random numbers of scripts: the 48-bit linear congruential generator of
 //! `lrand48`, which Redis brings itself so that scripts draw the same everywhere.
 
-/// The generator. The default is what every script begins with: seed 0.
+/// The generator. The default is how a server begins; scripts go on from where the
+/// last one left it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Random48(u64);
 
@@ -26,7 +27,8 @@ impl Random48 {
 
 impl Default for Random48 {
     fn default() -> Self {
-        Random48::new(0)
+        // What `lrand48` begins with when nobody has called `srand48`.
+        Random48(0x1234_ABCD_330E)
     }
 }
 
