@@ -11,8 +11,8 @@ mod nondeterminism;
 
 use crate::check::{Judgement, Kind, Language, Verdict};
 use crate::history::{History, What};
-use crate::plan::Plan;
-use crate::report::layout::{WIDTH, counted, fold, grouped, labelled};
+use crate::plan::{ClockPlan, Plan, Ppm, SignedMicros};
+use crate::report::layout::{WIDTH, counted, fold, grouped, labelled, shorten};
 use crate::report::manner::{Charset, Manner};
 use crate::report::story::Story;
 use crate::report::subject::{self, Subject};
@@ -121,6 +121,11 @@ impl<'m> Block<'m> {
         let faults = counted(plan.faults.len() as u64, "fault");
         let fence = plan.fence.name();
         self.fact("plan", &[plan.scenario.clone(), format!("fence {fence}"), faults]);
+        // No fault begins them, so the story cannot tell.
+        let clocks: Vec<String> = plan.clocks.iter().map(clock).collect();
+        if !clocks.is_empty() {
+            self.fact("clocks", &[shorten(&clocks.join(", "), WIDTH - 10)]);
+        }
         let build = format!("{} · {}", self.manner.build, run.engine);
         // A run that never was has no trace.
         let trace = match run.history.events.is_empty() {
@@ -235,6 +240,15 @@ fn found(block: &mut Block<'_>, failure: &Failure<'_>, subject: &Subject<'_>) {
     block.labelled("Try", &why::proposals(subject, &run.plan));
 }
 
+/// A clock that is not true from the start: `redis-2 runs +5% and is off by +2s`.
+fn clock(clock: &ClockPlan) -> String {
+    let rate = (clock.rate_ppm != 0).then(|| format!("runs {}", Ppm(clock.rate_ppm)));
+    let offset = SignedMicros(clock.offset_us);
+    let offset = (clock.offset_us != 0).then(|| format!("is off by {offset}"));
+    let facts: Vec<String> = rate.into_iter().chain(offset).collect();
+    format!("{} {}", clock.node, facts.join(" and "))
+}
+
 /// What it did to the stock, from its books; `None` where it did nothing.
 pub(super) fn effect(history: &History, subject: &Subject<'_>) -> Option<String> {
     let (units, sales) = history.events.iter().rev().find_map(|event| match &event.what {
@@ -252,7 +266,8 @@ pub(super) fn effect(history: &History, subject: &Subject<'_>) -> Option<String>
         return Some(format!("stock 1, sold {} (oversold by {}).", grouped(total), grouped(over)));
     }
     let (units, total) = (grouped(u64::from(units)), grouped(total));
-    let in_all = format!("stock {units}, sold {total}, oversold by {}.", grouped(over));
+    let in_all =
+        format!("In all {total} sales from a stock of {units}, {} too many.", grouped(over));
     if std::ptr::eq(harm, subject.finding) {
         return Some(in_all);
     }

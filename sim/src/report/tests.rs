@@ -78,6 +78,12 @@ fn a_pause_beyond_the_lease() {
 }
 
 #[test]
+fn a_fast_clock_and_a_leak() {
+    let blocks = [sample::fast_clock(), sample::leak()].map(|run| block(&run, Charset::Unicode));
+    insta::assert_snapshot!(blocks.join("\n\n"));
+}
+
+#[test]
 fn two_runs_that_differ() {
     let run = sample::replication_lag();
     let event = |at_us: u64| {
@@ -269,6 +275,8 @@ fn every_block_fits_a_screen_and_ends_with_its_command() {
         sample::replication_lag(),
         sample::replication_lag_fenced(),
         sample::pause_beyond_the_lease(),
+        sample::fast_clock(),
+        sample::leak(),
         sample::inert(),
         sample::unknown(),
         not_run(),
