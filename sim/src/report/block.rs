@@ -9,10 +9,10 @@
 mod missing;
 mod nondeterminism;
 
-use crate::check::{Judgement, Language, Verdict};
+use crate::check::{Judgement, Kind, Language, Verdict};
 use crate::history::{History, What};
-use crate::plan::Plan;
-use crate::report::layout::{WIDTH, counted, fold, grouped, labelled};
+use crate::plan::{ClockPlan, Plan, Ppm, SignedMicros};
+use crate::report::layout::{WIDTH, counted, fold, grouped, labelled, shorten};
 use crate::report::manner::{Charset, Manner};
 use crate::report::story::Story;
 use crate::report::subject::{self, Subject};
@@ -121,8 +121,18 @@ impl<'m> Block<'m> {
         let faults = counted(plan.faults.len() as u64, "fault");
         let fence = plan.fence.name();
         self.fact("plan", &[plan.scenario.clone(), format!("fence {fence}"), faults]);
+        // No fault begins them, so the story cannot tell.
+        let clocks: Vec<String> = plan.clocks.iter().map(clock).collect();
+        if !clocks.is_empty() {
+            self.fact("clocks", &[shorten(&clocks.join(", "), WIDTH - 10)]);
+        }
         let build = format!("{} · {}", self.manner.build, run.engine);
-        self.fact("build", &[format!("{build} · trace {}", run.trace_hash)]);
+        // A run that never was has no trace.
+        let trace = match run.history.events.is_empty() {
+            true => String::new(),
+            false => format!(" · trace {}", run.trace_hash),
+        };
+        self.fact("build", &[format!("{build}{trace}")]);
     }
 
     fn fact(&mut self, label: &str, facts: &[String]) {
@@ -146,7 +156,8 @@ pub(super) fn headline(
     };
     let kinds = match verdict {
         Verdict::Violation => subject::kinds(judgement, true),
-        Verdict::SafeByFence => subject::kinds(judgement, false),
+        // What the fence kept from doing harm.
+        Verdict::SafeByFence => vec![(Kind::DoubleGrant, 1)],
         _ => Vec::new(),
     };
     let named = |language| {
@@ -192,6 +203,8 @@ fn tell(block: &mut Block<'_>, failure: &Failure<'_>) {
         block.labelled(label, &[&confirmation.to_string()]);
     }
     match failure.repetition {
+        // Nothing was run that could repeat.
+        _ if judgement.verdict == Verdict::NotExpressible => {}
         Some(Repetition::FreshProcess) => {
             block.labelled("Repeated", &["the same trace in a fresh process"]);
         }
@@ -212,7 +225,7 @@ fn found(block: &mut Block<'_>, failure: &Failure<'_>, subject: &Subject<'_>) {
     }
     let others = others(&run.judgement);
     if !others.is_empty() {
-        block.paragraph(&format!("In all: {others}."));
+        block.paragraph(&format!("Found: {others}."));
     }
     block.blank();
     block.facts(failure);
@@ -225,6 +238,15 @@ fn found(block: &mut Block<'_>, failure: &Failure<'_>, subject: &Subject<'_>) {
     block.blank();
     block.labelled("Why", &[&why::why(subject)]);
     block.labelled("Try", &why::proposals(subject, &run.plan));
+}
+
+/// A clock that is not true from the start: `redis-2 runs +5% and is off by +2s`.
+fn clock(clock: &ClockPlan) -> String {
+    let rate = (clock.rate_ppm != 0).then(|| format!("runs {}", Ppm(clock.rate_ppm)));
+    let offset = SignedMicros(clock.offset_us);
+    let offset = (clock.offset_us != 0).then(|| format!("is off by {offset}"));
+    let facts: Vec<String> = rate.into_iter().chain(offset).collect();
+    format!("{} {}", clock.node, facts.join(" and "))
 }
 
 /// What it did to the stock, from its books; `None` where it did nothing.
@@ -244,24 +266,26 @@ pub(super) fn effect(history: &History, subject: &Subject<'_>) -> Option<String>
         return Some(format!("stock 1, sold {} (oversold by {}).", grouped(total), grouped(over)));
     }
     let (units, total) = (grouped(u64::from(units)), grouped(total));
-    let in_all = format!("stock {units}, sold {total}, oversold by {}.", grouped(over));
+    let in_all =
+        format!("In all {total} sales from a stock of {units}, {} too many.", grouped(over));
     if std::ptr::eq(harm, subject.finding) {
         return Some(in_all);
     }
     Some(format!("{} {in_all}", harm.sentence()))
 }
 
-/// The kinds of all findings with their numbers, where there is more than is told.
+/// What the headline does not say: advisories, and how many there are of a kind.
 fn others(judgement: &Judgement) -> String {
-    let violations = subject::kinds(judgement, true).into_iter().map(|found| (found, ""));
-    let advisories =
-        subject::kinds(judgement, false).into_iter().map(|found| (found, " (advisory)"));
-    let all: Vec<_> = violations.chain(advisories).collect();
-    if all.len() < 2 && all.iter().all(|((_, count), _)| *count < 2) {
-        return String::new();
-    }
-    let counted = all.iter().map(|((kind, count), note)| {
-        let times = if *count > 1 { format!(" ×{}", grouped(*count)) } else { String::new() };
+    let is_headline = |kind: Kind| match judgement.verdict {
+        Verdict::SafeByFence => kind == Kind::DoubleGrant,
+        _ => judgement.violations().any(|finding| finding.kind == kind),
+    };
+    let all = subject::kinds(judgement, true).into_iter().map(|found| (found, ""));
+    let advisories = subject::kinds(judgement, false).into_iter();
+    let all = all.chain(advisories.map(|found| (found, " (advisory)")));
+    let more = all.filter(|((kind, count), _)| *count > 1 || !is_headline(*kind));
+    let counted = more.map(|((kind, count), note)| {
+        let times = if count > 1 { format!(" ×{}", grouped(count)) } else { String::new() };
         format!("{kind}{times}{note}")
     });
     counted.collect::<Vec<_>>().join(", ")

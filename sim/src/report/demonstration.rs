@@ -81,19 +81,14 @@ fn introduce(text: &mut Text<'_>, run: &Run) {
     text.paragraph(
         0,
         &format!(
-            "{}, {}{sentinel}, {} of stock: all simulated, in this process, decided by seed {}. \
-             The clients take the lock, read the stock, sell a unit and let go, through the code \
-             and the protocol that they use in production.",
+            "{}, {}{sentinel}, {} of stock: simulated in this process, decided by seed {}. The \
+             clients take the lock, read the stock, sell a unit, let go. First a storm loses the \
+             lock; then the same storm meets a stock that looks at fencing tokens.",
             counted(u64::from(topology.apps), "client"),
             counted(u64::from(topology.redis), "Redis server"),
             counted(units, "unit"),
             run.plan.seed,
         ),
-    );
-    text.paragraph(
-        0,
-        "First a storm loses the lock and sells what is sold; then the same storm meets a stock \
-         that looks at fencing tokens.",
     );
     text.line("");
 }

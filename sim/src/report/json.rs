@@ -1,7 +1,8 @@
 //! A run as JSON: the machine's view, schema version 1.
 //!
-//! Field names are kebab-case and stable. A field that may be absent is `null`, never
-//! left out, so that a reader can tell "not asked" from "not known in this version".
+//! Field names are kebab-case and stable. A field of this table that has no value is
+//! `null`, never left out, so that a reader can tell "not asked" from "not known in
+//! this version".
 //! Seeds and hashes are strings: 64 bits survive no JSON reader.
 //!
 //! | field | what |
@@ -152,7 +153,12 @@ pub fn run_json(failure: &Failure<'_>) -> String {
 /// failures as [`run_value`] gives them.
 pub fn hunt_json(quarry: &Quarry, summaries: &[Summary], failures: Vec<Value>) -> String {
     let tally = Tally::of(summaries);
-    let verdict = tally.verdict();
+    // Whether a run repeats is not known when it is counted.
+    let differs = |failure: &Value| failure["verdict"] == Verdict::Nondeterminism.id();
+    let verdict = match failures.iter().any(differs) {
+        true => Verdict::Nondeterminism,
+        false => tally.verdict(),
+    };
     let hunt = Hunt {
         schema: SCHEMA,
         lockstorm: env!("CARGO_PKG_VERSION"),

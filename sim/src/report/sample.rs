@@ -10,7 +10,8 @@ use crate::history::{
     AcquireOutcome, Attempt, BeliefEnd, Event, EventId, FaultFamily, History, StockOperation, What,
 };
 use crate::plan::{
-    Anchor, Fault, FaultKind, Fence, Micros, Operation, Phase, Plan, Seed, When, scenario,
+    Anchor, ClockPlan, Fault, FaultKind, Fence, Micros, Operation, Phase, Plan, Seed, When,
+    scenario,
 };
 use crate::storm::Run;
 
@@ -238,6 +239,53 @@ pub fn pause_beyond_the_lease() -> Run {
     writer.at(2_510_000).say("app-1", What::FaultEnded { fault: 0 });
     writer.at(2_510_600).sell("app-1/1", None).at(2_512_000).release("app-1/1", None);
     let history = writer.at(10_200_000).end(1, &["app-1/1", "app-2/1"]);
+    judged(plan, history)
+}
+
+/// A server whose clock runs fast ends the lease early.
+pub fn fast_clock() -> Run {
+    let mut plan = plan(Fence::Off, Micros::from_secs(10), Vec::new());
+    plan.workload.units = 400;
+    plan.clocks =
+        vec![ClockPlan { node: "redis-1".to_owned(), offset_us: 250_000, rate_ppm: 50_000 }];
+    let mut writer = Writer { lease_us: 10_000_000, ..Writer::default() };
+    writer.at(1_000_000).ask("app-1/1").at(1_000_500).set("redis-1", "app-1/1");
+    writer.at(1_001_000).granted("app-1/1", None).at(1_002_000).read("app-1/1", None, 400);
+    let (key, owner) = (KEY.to_owned(), "app-1/1".to_owned());
+    writer.at(10_524_300).say("redis-1", What::RecordExpired { key, owner });
+    writer.at(10_524_300).ask("app-2/1").set("redis-1", "app-2/1");
+    writer.at(10_524_900).granted("app-2/1", None).at(10_526_000).read("app-2/1", None, 400);
+    writer.at(10_700_000).sell("app-1/1", None).at(10_720_000).sell("app-2/1", None);
+    writer.at(10_721_000).release("app-2/1", Some("redis-1")).release("app-1/1", None);
+    let history = writer.at(13_000_000).end(400, &["app-1/1", "app-2/1"]);
+    judged(plan, history)
+}
+
+/// Nobody releases and the record never expires: nobody gets the lock again.
+pub fn leak() -> Run {
+    let crash = FaultKind::ProcessCrash { node: "app-1".to_owned() };
+    let plan = plan(Fence::Off, Micros::from_secs(5), vec![fault(crash, Micros(2_000_000))]);
+    let mut writer = Writer { lease_us: 5_000_000, ..Writer::default() };
+    writer.at(900_000).passes_by("app-3/1", "redis-1");
+    let (key, owner) = (KEY.to_owned(), "app-1/1".to_owned());
+    writer.at(1_990_000).ask("app-1/1");
+    writer.at(1_990_500).say("redis-1", What::RecordSet { key, owner, lease_us: None });
+    writer.at(1_991_000).granted("app-1/1", None);
+    writer.at(2_000_000).begin(&plan, 0, FaultFamily::ProcessCrash);
+    writer.say("app-1", What::NodeCrashed { machine: false }).touch(&plan, 0, "app-1 is down");
+    writer.at(10_000_000).say("storm", What::Healed);
+    for second in 11..48 {
+        let (key, owner) = (KEY.to_owned(), format!("app-2/{}", second - 10));
+        writer.at(second * 1_000_000).ask(&owner);
+        let held_by = "app-1/1".to_owned();
+        let (attempt, outcome) = (attempt(&owner), AcquireOutcome::TimedOut);
+        writer.say("redis-1", What::RecordRefused { key: key.clone(), owner, held_by });
+        writer.say("app-2", What::AcquireReturned { attempt, key, outcome });
+    }
+    let (units, sales) = (1, Vec::new());
+    writer.at(50_000_000).say("stock-1", What::Ledger { units, sales });
+    let mut history = std::mem::take(&mut writer.history);
+    history.ended_us = 50_000_000;
     judged(plan, history)
 }
 

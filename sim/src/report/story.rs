@@ -9,12 +9,16 @@ mod tell;
 
 use crate::history::{EventId, History};
 use crate::plan::Plan;
-use crate::report::layout::{pad, pad_left, width};
+use crate::report::layout::{WIDTH, pad, pad_left, width};
 use crate::report::manner::{Charset, Manner};
 use crate::report::subject::Subject;
 
 /// A story has no more steps than this.
 pub const MOST_STEPS: usize = 12;
+
+/// How wide a step's line may be, in cells: a little more than other text, so that its
+/// columns stand.
+pub const WIDEST: usize = WIDTH + 10;
 
 /// What is said beside a step by a sign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,11 +109,8 @@ impl Story {
             // What has no outcome may run on.
             what: widest(|row| if row.outcome.is_empty() { "" } else { &row.what }).unwrap_or(0),
         };
-        self.steps
-            .iter()
-            .zip(&rows)
-            .map(|(step, row)| columns.line(step.mark, row, manner))
-            .collect()
+        let steps = self.steps.iter().zip(&rows);
+        steps.flat_map(|(step, row)| columns.lines(step.mark, row, manner)).collect()
     }
 }
 
@@ -132,7 +133,8 @@ struct Columns {
 }
 
 impl Columns {
-    fn line(&self, mark: Mark, row: &Row, manner: &Manner) -> String {
+    /// The step on one line; on two, with the outcome below, where one is too wide.
+    fn lines(&self, mark: Mark, row: &Row, manner: &Manner) -> Vec<String> {
         // The bolt takes two cells in most terminals.
         let sign = pad(&manner.charset.fit(mark.sign()), 2);
         let colour = |text: &str| match mark {
@@ -141,43 +143,53 @@ impl Columns {
             Mark::Wrong => manner.style.bad(text),
             Mark::Held => manner.style.good(text),
         };
-        let mut line = format!(
-            "  {} {} {}  {}  {}",
-            colour(&sign),
+        let head = format!(
+            " {} {}  {}  ",
             pad(&row.number, self.number),
             pad_left(&row.time, self.time),
             pad(&row.who, self.who),
-            pad(&row.what, if row.outcome.is_empty() { 0 } else { self.what }),
         );
-        if !row.outcome.is_empty() {
-            line.push_str("  ");
-            line.push_str(&row.outcome);
+        let remark = match row.remark.as_str() {
+            "" => String::new(),
+            remark => format!("  {} {remark}", manner.charset.fit("←")),
+        };
+        let before = 2 + width(&sign) + width(&head);
+        let end = |what: &str| before + width(what) + 2 + width(&row.outcome) + width(&remark);
+        let padded = pad(&row.what, if row.outcome.is_empty() { 0 } else { self.what });
+        let head = format!("  {}{head}", colour(&sign));
+        // Colours around nothing would be blanks that nobody sees.
+        let remark_shown = if remark.is_empty() { String::new() } else { colour(&remark) };
+        let tail = format!("{}{remark_shown}", row.outcome);
+        if tail.is_empty() {
+            vec![format!("{head}{}", row.what)]
+        } else if end(&padded) <= WIDEST {
+            vec![format!("{head}{padded}  {tail}")]
+        } else if end(&row.what) <= WIDEST {
+            vec![format!("{head}{}  {tail}", row.what)]
+        } else {
+            vec![format!("{head}{}", row.what), format!("{:before$}  {tail}", "")]
         }
-        if !row.remark.is_empty() {
-            let arrow = manner.charset.fit("←");
-            line.push_str(&format!("  {}", colour(&format!("{arrow} {}", row.remark))));
-        }
-        line.trim_end().to_owned()
     }
 }
 
-/// The times of the steps: seconds with three decimals, or with six where two steps
-/// would look as if they were at once and are not.
+/// The times of the steps: seconds with three decimals, or with six where steps would
+/// look as if they were at once and are not. The points stand below each other.
 fn times(steps: &[Step]) -> Vec<String> {
-    let close = |a: &Step, b: &Step| a.at_us != b.at_us && a.at_us / 1_000 == b.at_us / 1_000;
-    (0..steps.len())
-        .map(|n| {
-            let step = &steps[n];
-            let before = n.checked_sub(1).is_some_and(|before| close(&steps[before], step));
-            let after = steps.get(n + 1).is_some_and(|after| close(step, after));
-            let (seconds, micros) = (step.at_us / 1_000_000, step.at_us % 1_000_000);
-            if before || after {
-                format!("{seconds}.{micros:06}s")
-            } else {
-                format!("{seconds}.{:03}s", micros / 1_000)
-            }
-        })
-        .collect()
+    let is_fine = |step: &Step| {
+        let looks_alike = |other: &&Step| other.at_us / 1_000 == step.at_us / 1_000;
+        let mut alike = steps.iter().filter(looks_alike);
+        alike.any(|other| other.at_us != step.at_us)
+    };
+    let any_fine = steps.iter().any(is_fine);
+    let time = |step: &Step| {
+        let (seconds, micros) = (step.at_us / 1_000_000, step.at_us % 1_000_000);
+        match (is_fine(step), any_fine) {
+            (true, _) => format!("{seconds}.{micros:06}s"),
+            (false, true) => format!("{seconds}.{:03}s   ", micros / 1_000),
+            (false, false) => format!("{seconds}.{:03}s", micros / 1_000),
+        }
+    };
+    steps.iter().map(time).collect()
 }
 
 /// The legend of the signs that occur in `stories`.

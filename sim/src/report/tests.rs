@@ -5,9 +5,9 @@ use crate::check::Verdict;
 use crate::hunt::Summary;
 use crate::report::block::{Failure, failure_block_in};
 use crate::report::demonstration::{Shown, demonstration};
-use crate::report::layout::{WIDTH, width};
+use crate::report::layout::width;
 use crate::report::manner::{Build, Charset, Manner, Style};
-use crate::report::story::{MOST_STEPS, Mark, Story};
+use crate::report::story::{MOST_STEPS, Mark, Story, WIDEST};
 use crate::report::subject::Subject;
 use crate::report::table::{Tally, summary_in};
 use crate::report::{json, sample};
@@ -75,6 +75,12 @@ fn a_pause_beyond_the_lease() {
     let confirmation = Confirmation::NotConfirmed { instead: Verdict::Safe };
     let failure = failure(&run, &repetition, Some(&confirmation));
     insta::assert_snapshot!(failure_block_in(&failure, &manner(Charset::Unicode)));
+}
+
+#[test]
+fn a_fast_clock_and_a_leak() {
+    let blocks = [sample::fast_clock(), sample::leak()].map(|run| block(&run, Charset::Unicode));
+    insta::assert_snapshot!(blocks.join("\n\n"));
 }
 
 #[test]
@@ -147,6 +153,34 @@ fn json_of_a_run_that_differs_says_so_and_tells_no_story() {
     assert_eq!(value["exit-code"], 3);
     assert_eq!(value["story"], serde_json::json!([]));
     assert_eq!(value["repetition"]["how"], "differs");
+}
+
+#[test]
+fn json_of_a_hunt_counts_and_holds_its_failures() {
+    let quarry = crate::hunt::Quarry {
+        scenario: "redis-failover".to_owned(),
+        lock: "redis".to_owned(),
+        fence: crate::plan::Fence::Off,
+        engine: "event".to_owned(),
+        faults: true,
+        settings: Vec::new(),
+    };
+    let run = sample::replication_lag();
+    let summaries = hunt(&[(sample::safe(), 40), (sample::replication_lag(), 1)]);
+    let of = |repetition: &Repetition| {
+        let failures = vec![json::run_value(&failure(&run, repetition, None))];
+        let text = json::hunt_json(&quarry, &summaries, failures);
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()
+    };
+    let value = of(&Repetition::FreshProcess);
+    assert_eq!(value["verdict"], "violation");
+    assert_eq!(value["exit-code"], 1);
+    assert_eq!(value["tally"]["runs"], 41);
+    assert_eq!(value["tally"]["violations"]["double-grant"], 1);
+    assert_eq!(value["bound"], serde_json::Value::Null);
+    assert_eq!(value["failures"][0]["seed"], "0x5eed00000000002a");
+    let value = of(&Repetition::Differs { first: None });
+    assert_eq!(value["verdict"], "nondeterminism");
 }
 
 #[test]
@@ -241,6 +275,8 @@ fn every_block_fits_a_screen_and_ends_with_its_command() {
         sample::replication_lag(),
         sample::replication_lag_fenced(),
         sample::pause_beyond_the_lease(),
+        sample::fast_clock(),
+        sample::leak(),
         sample::inert(),
         sample::unknown(),
         not_run(),
@@ -255,7 +291,11 @@ fn every_block_fits_a_screen_and_ends_with_its_command() {
             assert!(command.starts_with("  Reproduce") && command.ends_with(REPRODUCE), "{text}");
             assert!(!text.contains('\u{1b}'), "no colours unless asked for");
             for line in lines {
-                assert!(width(line) <= WIDTH + 20, "{} cells: {line}", width(line));
+                assert!(
+                    width(line) <= WIDEST || line.starts_with("  first run") || line == command,
+                    "{} cells: {line}",
+                    width(line)
+                );
                 assert_eq!(line, line.trim_end());
             }
         }

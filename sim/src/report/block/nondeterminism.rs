@@ -48,7 +48,7 @@ pub(super) fn tell(block: &mut Block<'_>, failure: &Failure<'_>, first: Option<&
     );
     block.labelled(
         "Try",
-        &["Ask the lock under test for std::time, HashMap, random numbers that are not Host's, \
-           spawn_blocking and statics, near the event above."],
+        &["Look in the lock under test for std::time, HashMap, random numbers that are not Host's, \
+           spawn_blocking and statics that keep state."],
     );
 }

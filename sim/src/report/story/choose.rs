@@ -70,13 +70,15 @@ impl<'s> Chooser<'s> {
     }
 
     fn weigh(&self, event: &Event) -> Option<Weight> {
+        if let What::FaultTouched { fault, .. } = &event.what {
+            return self.weigh_touch(*fault);
+        }
         let owned = self.weigh_owned(event);
         let weight =
             owned.or_else(|| self.weigh_fault(event)).or_else(|| self.weigh_cluster(event));
-        if self.evidence.contains(&event.id) {
-            Some(weight.map_or(1, |weight| weight.min(1)))
-        } else {
-            weight
+        match self.evidence.contains(&event.id) {
+            true => Some(weight.map_or(1, |weight| weight.min(1))),
+            false => weight,
         }
     }
 
@@ -109,7 +111,10 @@ impl<'s> Chooser<'s> {
             What::RecordExpired { owner, .. } if self.is_owner(owner) => {
                 Some(if self.is_within(event) { 2 } else { 5 })
             }
-            What::RecordLost { owner, .. } if self.is_owner(owner) => Some(2),
+            // A server that comes back empty long after has done its harm before.
+            What::RecordLost { owner, .. } if self.is_owner(owner) => {
+                self.is_within(event).then_some(2)
+            }
             What::ReleaseReturned { attempt, release } if self.is_attempt(attempt) => {
                 Some(if *release == lockstorm::lock::Release::NotHeld { 4 } else { 5 })
             }
@@ -120,15 +125,19 @@ impl<'s> Chooser<'s> {
         }
     }
 
+    /// That a fault touched something proves that it counts; to a story it adds little,
+    /// and to that of a crash nothing.
+    fn weigh_touch(&self, fault: usize) -> Option<Weight> {
+        match self.faults.get(&fault)? {
+            FaultFamily::ProcessCrash | FaultFamily::MachineCrash => None,
+            FaultFamily::ReplicationStall => Some(4),
+            _ => Some(5),
+        }
+    }
+
     fn weigh_fault(&self, event: &Event) -> Option<Weight> {
         match &event.what {
             What::FaultBegan { fault, .. } if self.faults.contains_key(fault) => Some(1),
-            // A crash shows in its own beginning.
-            What::FaultTouched { fault, .. } => match self.faults.get(fault)? {
-                FaultFamily::ProcessCrash | FaultFamily::MachineCrash => None,
-                FaultFamily::ReplicationStall => Some(3),
-                _ => Some(5),
-            },
             What::FaultEnded { fault } => match self.faults.get(fault)? {
                 FaultFamily::Pause if self.is_within(event) => Some(2),
                 _ if self.is_within(event) => Some(5),
@@ -186,6 +195,12 @@ pub(super) fn join_replies(scenes: &mut Vec<Scene<'_>>) {
     let mut n = 0;
     while n + 1 < scenes.len() {
         let (request, reply) = (&scenes[n].event.what, &scenes[n + 1].event.what);
+        // What a fault did to the request belongs behind the two.
+        let between = match reply {
+            What::FaultTouched { .. } => 1,
+            _ => 0,
+        };
+        let reply = scenes.get(n + 1 + between).map_or(reply, |scene| &scene.event.what);
         let joins = match (request, reply) {
             (What::RecordSet { owner, .. }, What::AcquireReturned { attempt, .. })
             | (What::RecordReleased { owner, .. }, What::ReleaseReturned { attempt, .. }) => {
@@ -194,7 +209,7 @@ pub(super) fn join_replies(scenes: &mut Vec<Scene<'_>>) {
             _ => false,
         };
         if joins {
-            let reply = scenes.remove(n + 1);
+            let reply = scenes.remove(n + 1 + between);
             scenes[n].weight = scenes[n].weight.min(reply.weight);
             scenes[n].reply = Some(reply.event);
         }

@@ -56,7 +56,7 @@ impl<'a> Teller<'a> {
         let Words { who, what, mut outcome } = self.words(scene)?;
         let reply = scene.reply.and_then(|reply| self.wrong.get(&reply.id));
         let wrong = self.wrong.get(&event.id).or(reply);
-        let mut remark = wrong.copied().unwrap_or_default().to_owned();
+        let remark = wrong.copied().unwrap_or_default().to_owned();
         let mark = match &event.what {
             _ if wrong.is_some() => Mark::Wrong,
             What::FaultBegan { .. } | What::FaultTouched { .. } | What::FaultEnded { .. } => {
@@ -66,11 +66,7 @@ impl<'a> Teller<'a> {
             _ => Mark::None,
         };
         if let What::Effect { accepted: false, refusal: Some(refusal), .. } = &event.what {
-            if mark == Mark::Held {
-                remark.clone_from(refusal);
-            } else {
-                outcome = format!("refused: {refusal}");
-            }
+            outcome = format!("refused: {refusal}");
         }
         let at_us = event.at_us;
         Some(Step { event: Some(event.id), at_us, who, what, outcome, mark, remark })
@@ -106,7 +102,7 @@ impl<'a> Teller<'a> {
             ),
             What::ReleaseInvoked { attempt } => words(node, format!("releases as {attempt}"), ""),
             What::ReleaseReturned { attempt, release } => {
-                words(node, format!("release as {attempt}"), released(release))
+                words(node, Self::delete(self.key, &attempt.to_string()), released(release))
             }
             What::Effect { owner, token, operation, accepted, .. } => {
                 let token = match token {
@@ -158,7 +154,7 @@ impl<'a> Teller<'a> {
                     Some(What::ReleaseReturned { release, .. }) => released(release),
                     _ => "deleted".to_owned(),
                 };
-                words(to_node(owner), format!("DEL {key} if it is {owner}"), outcome)
+                words(to_node(owner), Self::delete(key, owner), outcome)
             }
             What::RecordExpired { key, owner } => {
                 words(node, format!("{key} of {owner} expires"), "")
@@ -226,6 +222,11 @@ impl<'a> Teller<'a> {
         format!("SET {key} {owner} NX{lease}{count}")
     }
 
+    /// The request that removes the record: a script compares and deletes.
+    fn delete(key: &str, owner: &str) -> String {
+        format!("DEL {key} if it is {owner}")
+    }
+
     fn end_of(&self, fault: usize) -> String {
         match self.plan.faults.get(fault).map(|fault| &fault.kind) {
             Some(FaultKind::Pause { node, group: None }) => format!("{node} goes on"),
@@ -268,7 +269,7 @@ fn told(outcome: &AcquireOutcome) -> String {
 fn released(release: &Release) -> String {
     match release {
         Release::Released => "deleted".to_owned(),
-        Release::NotHeld => "0: no longer its own".to_owned(),
+        Release::NotHeld => "0, no longer its own".to_owned(),
         Release::Indeterminate { reason } => format!("no reply: {reason}"),
     }
 }
