@@ -7,7 +7,8 @@
 //! Turmoil's millisecond ticks move every event a little, so whether two clients meet
 //! in a window of some milliseconds is another draw there. The first try keeps all of
 //! the plan's own draws; each further one keeps its faults, anchors, topology and
-//! options, and draws think times, work and latencies anew. How many tries it took is
+//! options, is half as long again (rounds take longer
+//! there), and draws think times, work and latencies anew. How many tries it took is
 //! told, and so is a plan that never showed it.
 
 use std::fmt;
@@ -21,7 +22,7 @@ use crate::draw::Draw;
 use crate::engine::Engine;
 use crate::engine::event::{EventEngine, PromptEventEngine};
 use crate::engine::turmoil::Turmoil;
-use crate::plan::{Fault, FaultKind, Plan, Seed};
+use crate::plan::{Fault, FaultKind, Micros, Plan, Seed};
 
 /// How often a plan is tried, with other draws each time.
 pub const TRIES: u32 = 24;
@@ -94,13 +95,20 @@ pub fn confirm_verdict(plan: &Plan, verdict: Verdict, factory: &LockFactory) -> 
     try_under_turmoil(plan, factory, |run| run.judgement.verdict == verdict)
 }
 
+/// Storms shorter than this are made longer for a further try, µs.
+const SHORT_US: u64 = 40_000_000;
+
 /// The plan with its own draws for try 0, and with others after it.
 fn with_other_draws(plan: &Plan, try_number: u32) -> Plan {
-    let seed = match try_number {
-        0 => plan.seed,
-        other => Seed(Draw::new(plan.seed.0, "confirmation", &other.to_string()).bits()),
-    };
-    Plan { seed, ..plan.clone() }
+    if try_number == 0 {
+        return plan.clone();
+    }
+    let seed = Seed(Draw::new(plan.seed.0, "confirmation", &try_number.to_string()).bits());
+    // Rounds take longer there, so a client's 20th comes later: half as long again, but
+    // not so long that the plan becomes one that turmoil does not run.
+    let longer = Micros(plan.duration.0 + plan.duration.0 / 2);
+    let duration = if plan.duration.0 < SHORT_US { longer } else { plan.duration };
+    Plan { seed, duration, ..plan.clone() }
 }
 
 fn try_under_turmoil(
