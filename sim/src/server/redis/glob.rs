@@ -95,7 +95,8 @@ mod tests {
             assert_eq!(matches(pattern.as_bytes(), text.as_bytes(), false), expected, "{pattern}");
         }
         assert!(matches(b"MAX*", b"maxclients", true));
-        let hostile = "a*".repeat(1_000);
-        assert!(!matches(hostile.as_bytes(), &[b'a'; 1_000], false) || hostile.len() == 2_000);
+        // Exponential in Redis' own matcher; here it must merely end.
+        let hostile = format!("{}b", "a*".repeat(500));
+        assert!(!matches(hostile.as_bytes(), &[b'a'; 2_000], false));
     }
 }
