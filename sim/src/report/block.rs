@@ -36,6 +36,10 @@ pub struct Failure<'a> {
     pub reproduce: &'a str,
 }
 
+/// Clocks no further off than this are what every machine has, and matter to no sound
+/// lock.
+const HARMLESS_PPM: i64 = 500;
+
 /// How wide the labels of the last part are, with their indentation.
 const LABEL: usize = 14;
 
@@ -122,7 +126,8 @@ impl<'m> Block<'m> {
         let fence = plan.fence.name();
         self.fact("plan", &[plan.scenario.clone(), format!("fence {fence}"), faults]);
         // No fault begins them, so the story cannot tell.
-        let clocks: Vec<String> = plan.clocks.iter().map(clock).collect();
+        let untrue = plan.clocks.iter().filter(|clock| clock.rate_ppm.abs() > HARMLESS_PPM);
+        let clocks: Vec<String> = untrue.map(clock).collect();
         if !clocks.is_empty() {
             self.fact("clocks", &[shorten(&clocks.join(", "), WIDTH - 10)]);
         }

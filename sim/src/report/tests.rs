@@ -191,6 +191,14 @@ fn the_plan_in_json_is_the_plan() {
     assert_eq!(crate::plan::file::parse("plan", text).unwrap(), run.plan);
 }
 
+#[test]
+fn commands_of_redis_are_told_of_locks_in_redis_only() {
+    let mut run = sample::replication_lag();
+    run.plan.lock.name = "none".to_owned();
+    let text = block(&run, Charset::Unicode);
+    assert!(!text.contains("SET ") && !text.contains("DEL "), "{text}");
+}
+
 /// So many of each.
 fn hunt(runs: &[(Run, usize)]) -> Vec<Summary> {
     let summaries = runs.iter().flat_map(|(run, count)| vec![Summary::of(run); *count]);

@@ -140,6 +140,8 @@ impl<'s> Chooser<'s> {
             What::FaultBegan { fault, .. } if self.faults.contains_key(fault) => Some(1),
             What::FaultEnded { fault } => match self.faults.get(fault)? {
                 FaultFamily::Pause if self.is_within(event) => Some(2),
+                // What was held is gone with the master by then.
+                FaultFamily::ReplicationStall => None,
                 _ if self.is_within(event) => Some(5),
                 _ => None,
             },

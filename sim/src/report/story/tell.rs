@@ -102,7 +102,7 @@ impl<'a> Teller<'a> {
             ),
             What::ReleaseInvoked { attempt } => words(node, format!("releases as {attempt}"), ""),
             What::ReleaseReturned { attempt, release } => {
-                words(node, Self::delete(self.key, &attempt.to_string()), released(release))
+                words(node, self.delete(self.key, &attempt.to_string()), released(release))
             }
             What::Effect { owner, token, operation, accepted, .. } => {
                 let token = match token {
@@ -154,7 +154,7 @@ impl<'a> Teller<'a> {
                     Some(What::ReleaseReturned { release, .. }) => released(release),
                     _ => "deleted".to_owned(),
                 };
-                words(to_node(owner), Self::delete(key, owner), outcome)
+                words(to_node(owner), self.delete(key, owner), outcome)
             }
             What::RecordExpired { key, owner } => {
                 words(node, format!("{key} of {owner} expires"), "")
@@ -216,6 +216,9 @@ impl<'a> Teller<'a> {
 
     /// The request that takes the record.
     fn set(&self, key: &str, owner: &str, lease_us: Option<u64>) -> String {
+        if !self.speaks_redis() {
+            return format!("acquire of {key} as {owner}");
+        }
         let lease = lease_us.map(|us| format!(" PX {}", us / 1_000)).unwrap_or_default();
         // With tokens a script does both in one step.
         let count = if self.plan.fence == Fence::Off { "" } else { " + INCR" };
@@ -223,8 +226,16 @@ impl<'a> Teller<'a> {
     }
 
     /// The request that removes the record: a script compares and deletes.
-    fn delete(key: &str, owner: &str) -> String {
-        format!("DEL {key} if it is {owner}")
+    fn delete(&self, key: &str, owner: &str) -> String {
+        match self.speaks_redis() {
+            true => format!("DEL {key} if it is {owner}"),
+            false => format!("release of {key} as {owner}"),
+        }
+    }
+
+    /// Whether the lock's commands are those of Redis.
+    fn speaks_redis(&self) -> bool {
+        self.plan.lock.name.starts_with("redis")
     }
 
     fn end_of(&self, fault: usize) -> String {
@@ -236,8 +247,8 @@ impl<'a> Teller<'a> {
             Some(FaultKind::Partition { from, to, .. }) => {
                 format!("the network between {} and {} is whole", from.join(", "), to.join(", "))
             }
-            Some(FaultKind::ReplicationStall { node }) => {
-                format!("{node}'s replication output drains again")
+            Some(FaultKind::ProcessCrash { node } | FaultKind::MachineCrash { node }) => {
+                format!("{node} is started again")
             }
             Some(kind) => format!("over: {}", crate::fault::narration(kind)),
             None => format!("fault {fault} is over"),
@@ -268,7 +279,7 @@ fn told(outcome: &AcquireOutcome) -> String {
 
 fn released(release: &Release) -> String {
     match release {
-        Release::Released => "deleted".to_owned(),
+        Release::Released => "done".to_owned(),
         Release::NotHeld => "0, no longer its own".to_owned(),
         Release::Indeterminate { reason } => format!("no reply: {reason}"),
     }
@@ -310,7 +321,7 @@ fn mark_finding(history: &History, finding: &Finding, wrong: &mut BTreeMap<Event
         }
         Kind::FalseReject => last(&|what| matches!(what, What::Effect { accepted: false, .. }))
             .map(|event| (event.id, "the newest holder is turned away")),
-        Kind::LeakedLock => evidence().last().map(|event| (event.id, "nobody gets it")),
+        Kind::LeakedLock => evidence().next_back().map(|event| (event.id, "nobody gets it")),
         Kind::Overstay => {
             let owner = owners().next().unwrap_or_default();
             let strays = |event: &&Event| {
