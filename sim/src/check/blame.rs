@@ -202,6 +202,9 @@ use FaultFamily::{
     ClockRate, ClockStep, MachineCrash, Partition, Pause, ProcessCrash, ReplicationStall, SlowLink,
 };
 
+/// What takes a master, the likeliest first.
+const FAILOVER: [&[FaultFamily]; 3] = [&[MachineCrash, ProcessCrash], &[Pause], &[Partition]];
+
 impl Faults {
     /// Gathers them.
     pub fn of(history: &History) -> Faults {
@@ -253,8 +256,7 @@ impl Faults {
     /// What kept a record from the replicas, and what took its master.
     fn behind_failover(&self, nodes: &[(&Name, &'static str)], until: Moment) -> Vec<BlamedFault> {
         let copy = self.pick(&[&[ReplicationStall], &[Partition], &[SlowLink]], nodes, until);
-        let groups: [&[FaultFamily]; 3] = [&[MachineCrash, ProcessCrash], &[Pause], &[Partition]];
-        let take = self.pick(&groups, nodes, until);
+        let take = self.pick(&FAILOVER, nodes, until);
         distinct([copy, take])
     }
 }
@@ -276,7 +278,12 @@ pub(super) fn loss(case: &Case<'_>, grant: &Grant, loss: &Loss) -> Blame {
         }
         Vanished::ExpiredEarly => {
             let clock = faults.pick(&[&[ClockStep, ClockRate]], &authority, loss.moment);
-            (Parted::ExpiredEarly, clock.into_iter().collect())
+            // Where the record moved to a server with another clock: what moved it.
+            let moved = grant.applied.as_ref().filter(|applied| applied.node != loss.authority);
+            let moved = moved.and_then(|applied| {
+                faults.pick(&FAILOVER, &[(&applied.node, "authority")], loss.moment)
+            });
+            (Parted::ExpiredEarly, distinct([clock, moved]))
         }
         Vanished::Deleted | Vanished::Overwritten => (Parted::RecordDeleted, Vec::new()),
     };

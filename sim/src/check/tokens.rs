@@ -13,27 +13,25 @@ use super::interval::{Interval, Moment};
 use crate::history::{EventId, Name, StockOperation, What};
 use crate::plan::Fence;
 
-/// Finds `token-regression`: a grant whose token is not larger than an earlier
-/// grant's of the same lock.
+/// Finds `token-regression`: a grant whose token is not larger than that of the grant
+/// before it. (One that is not larger than some earlier token follows such a one.)
 pub(super) fn regression(case: &Case<'_>) -> Vec<Finding> {
     let rows = case.grants.rows();
     let mut found = Vec::new();
     for of_key in case.grants.by_key().values() {
-        let mut largest: Option<(u64, usize)> = None;
+        let mut newest: Option<(u64, usize)> = None;
         for row in of_key {
             let Some(token) = rows[*row].token() else { continue };
-            match largest {
-                Some((earlier, of)) if token <= earlier => {
-                    let grants = [&rows[of], &rows[*row]];
-                    let interval = Interval::new(grants[0].start(), grants[1].start());
-                    let detail = Detail::TokenRegression { earlier, later: token };
-                    let blame = blame::tokens(case, grants[0], grants[1], interval.to);
-                    let kind = Kind::TokenRegression;
-                    let finding = Finding::new(case.history, kind, &grants, interval, detail);
-                    found.push(finding.blamed(blame));
-                }
-                _ => largest = Some((token, *row)),
+            if let Some((earlier, of)) = newest.filter(|(earlier, _)| token <= *earlier) {
+                let grants = [&rows[of], &rows[*row]];
+                let interval = Interval::new(grants[0].start(), grants[1].start());
+                let detail = Detail::TokenRegression { earlier, later: token };
+                let blame = blame::tokens(case, grants[0], grants[1], interval.to);
+                let kind = Kind::TokenRegression;
+                let finding = Finding::new(case.history, kind, &grants, interval, detail);
+                found.push(finding.blamed(blame));
             }
+            newest = Some((token, *row));
         }
     }
     found.sort_by_key(|finding| finding.to_us);
@@ -47,6 +45,7 @@ struct Registered<'a> {
     owner: &'a str,
     event: EventId,
     moment: Moment,
+    row: usize,
 }
 
 /// Finds `false-reject`: the fence refused an operation of the newest holder while
@@ -73,19 +72,20 @@ pub(super) fn false_reject(case: &Case<'_>) -> Vec<Finding> {
                 token > registered.token || (token == registered.token && owner == registered.owner)
             })
         });
+        let Some(row) = by_act.get(&event.id).copied() else { continue };
         if let (Some(token), true) = (*token, passes) {
-            fences.insert(&event.node, Registered { token, owner, event: event.id, moment });
+            fences.insert(&event.node, Registered { token, owner, event: event.id, moment, row });
             continue;
         }
-        let (Some(registered), Some(row)) = (registered, by_act.get(&event.id)) else { continue };
-        let grant = &rows[*row];
-        let is_newest = newest(&grant.key, moment).is_some_and(|newest| newest == *row);
+        let Some(registered) = registered else { continue };
+        let grant = &rows[row];
+        let is_newest = newest(&grant.key, moment).is_some_and(|newest| newest == row);
         if *accepted || !is_newest || !grant.is_promised(moment) {
             continue;
         }
         let interval = Interval::new(registered.moment, moment);
         let detail = Detail::FalseReject { shown: *token, registered: registered.token };
-        let blame = blame::tokens(case, grant, grant, moment);
+        let blame = blame::tokens(case, &rows[registered.row], grant, moment);
         let finding = Finding::new(case.history, Kind::FalseReject, &[grant], interval, detail);
         found.push(finding.proved_by([registered.event, event.id]).blamed(blame));
         if found.len() == MOST_OF_A_KIND {

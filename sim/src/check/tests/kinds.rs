@@ -1,7 +1,8 @@
 //! Every kind: planted and mended.
 
+use super::super::sample::KEY;
 use super::*;
-use crate::history::{Attempt, StockOperation};
+use crate::history::{Attempt, StockOperation, What};
 use lockstorm::lock::Release;
 
 #[test]
@@ -150,6 +151,25 @@ fn a_lease_that_a_fast_clock_ends_early_is_lost_and_the_margin_forgives_a_little
     assert_eq!(judgement.verdict, Verdict::Safe);
     let overstay = one(&judgement, Kind::Overstay);
     assert_eq!((overstay.from_us, overstay.to_us), (1_090_000, 1_200_000));
+}
+
+#[test]
+fn a_record_that_moves_to_a_server_with_another_clock_is_blamed_on_what_moved_it() {
+    let history = Sample::new()
+        .at(100)
+        .grant("app-1/1")
+        .at(150)
+        .fault(0, FaultFamily::ProcessCrash, "redis-1")
+        .at(200)
+        .promoted("redis-2", &["app-1/1"])
+        .at(300)
+        .event("redis-2", What::RecordExpired { key: KEY.into(), owner: "app-1/1".into() })
+        .grant_on("redis-2", "app-2/1")
+        .end();
+    let judgement = judge(&history, &setting(1));
+    let double = one(&judgement, Kind::DoubleGrant);
+    assert_eq!(double.blame.parted, Parted::ExpiredEarly);
+    assert_eq!(judgement.signature(), "double-grant process-crash@authority");
 }
 
 /// app-1/1 reads, is paused past its lease, and sells at the end.
@@ -310,6 +330,14 @@ fn tokens_must_grow_from_grant_to_grant() {
         assert_eq!(judgement.verdict, Verdict::Safe, "an advisory");
     }
     assert_eq!(kinds(&second(8)), [""; 0]);
+    // One fall is one finding, however long the tokens take to climb again.
+    let mut sample = Sample::new();
+    for (n, token) in [1, 2, 3, 1, 2, 3, 4].into_iter().enumerate() {
+        let who = format!("app-1/{}", n + 1);
+        sample = sample.at(n as u64).grant_token(&who, token).let_go(&who);
+    }
+    let fall = judge(&sample.end(), &setting(0));
+    assert_eq!(owners(one(&fall, Kind::TokenRegression)), ["app-1/3", "app-1/4"]);
 }
 
 #[test]
@@ -327,6 +355,7 @@ fn the_fence_must_not_refuse_the_newest_holder() {
     };
     let judgement = refused(7, false);
     assert!(judgement.found(Kind::FalseReject) && judgement.found(Kind::TokenRegression));
+    assert_eq!(one(&judgement, Kind::FalseReject).blame.owners, ["app-1/1", "app-2/1"]);
     // Refused, but not by the fence: sold out.
     assert_eq!(kinds(&refused(8, false)), [""; 0]);
     assert_eq!(kinds(&refused(8, true)), [""; 0]);

@@ -182,19 +182,36 @@ fn promised_together(history: &History) -> Pairs {
     pairs
 }
 
+/// Whoever acts, by the grant under which it acts: a foreign owner that is granted the
+/// lock anew, after its record was gone, acts under a new grant.
 fn in_turns(history: &History) -> Pairs {
-    let mut acts: Vec<&str> = Vec::new();
+    let mut over = BTreeSet::new();
+    let mut grants: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut acts: Vec<(&str, u32)> = Vec::new();
     for event in history.iter() {
-        if let What::Effect { owner, accepted: true, .. } = &event.what {
-            acts.push(owner);
+        match &event.what {
+            What::RecordReleased { owner, .. }
+            | What::RecordExpired { owner, .. }
+            | What::RecordLost { owner, .. } => {
+                over.insert(owner.as_str());
+            }
+            What::RecordSet { owner, .. } => {
+                if over.remove(owner.as_str()) && !witnessed(history, owner) {
+                    *grants.entry(owner).or_default() += 1;
+                }
+            }
+            What::Effect { owner, accepted: true, .. } => {
+                acts.push((owner, grants.get(owner.as_str()).copied().unwrap_or(0)));
+            }
+            _ => {}
         }
     }
     let mut pairs = Pairs::new();
     for i in 0..acts.len() {
         for j in i + 1..acts.len() {
             for k in j + 1..acts.len() {
-                if acts[i] == acts[k] && acts[i] != acts[j] {
-                    pairs.insert(pair(acts[i], acts[j]));
+                if acts[i] == acts[k] && acts[i].0 != acts[j].0 {
+                    pairs.insert(pair(acts[i].0, acts[j].0));
                 }
             }
         }
