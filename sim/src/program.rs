@@ -1,7 +1,7 @@
 //! The command line: what the verbs and flags are, and who does them.
 //!
 //! Order of things: [`arguments`] is the grammar; [`demonstrate`], [`run`], [`hunt`],
-//! [`kept`], [`serve`] do the verbs; [`exit`] has the codes.
+//! [`kept`], [`serve`] do the verbs; [`say`] prints; [`exit`] has the codes.
 
 mod arguments;
 mod demonstrate;
@@ -9,6 +9,7 @@ mod exit;
 mod hunt;
 mod kept;
 mod run;
+mod say;
 mod serve;
 
 use std::io::{self, BufReader};

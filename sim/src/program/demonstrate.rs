@@ -3,12 +3,12 @@
 
 use lockstorm_sim::check::Verdict;
 use lockstorm_sim::plan::{Fence, Plan, file};
-use lockstorm_sim::report::manner::Manner;
 use lockstorm_sim::report::{Shown, demonstration};
 use lockstorm_sim::storm::{self, Run};
 
 use super::exit::{self, Failure};
 use super::run::confirmed;
+use super::say::{manner, say};
 
 const PLAN: &str = include_str!("demonstration.toml");
 
@@ -29,9 +29,9 @@ pub fn demonstrate() -> Result<u8, Failure> {
         &Shown { run: &bare, confirmation: Some(&bare_said) },
         &Shown { run: &fenced, confirmation: Some(&fenced_said) },
         &NEXT,
-        &Manner::from_environment(),
+        &manner(),
     );
-    println!("{text}");
+    say(text);
     let shows = bare.judgement.verdict == Verdict::Violation
         && fenced.judgement.verdict == Verdict::SafeByFence
         && bare_said.is_settled()

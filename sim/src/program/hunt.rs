@@ -14,7 +14,7 @@ use lockstorm_sim::check::Verdict;
 use lockstorm_sim::hunt::examine::{Examination, examine};
 use lockstorm_sim::hunt::{Quarry, Summary, pack};
 use lockstorm_sim::plan::file;
-use lockstorm_sim::report::block::{Failure as Told, failure_block};
+use lockstorm_sim::report::block::{Failure as Told, failure_block_in};
 use lockstorm_sim::report::{json, table};
 use lockstorm_sim::storm::confirm::Confirmation;
 use lockstorm_sim::storm::repeat::Repetition;
@@ -23,6 +23,7 @@ use lockstorm_sim::storm::{self, Run};
 use super::arguments::{EngineArgument, Format, HuntArguments};
 use super::exit::Failure;
 use super::run::{command_of_seed, quarry};
+use super::say::{manner, say};
 
 /// `lockstorm hunt`.
 pub fn hunt(arguments: &HuntArguments) -> Result<u8, Failure> {
@@ -48,7 +49,7 @@ pub fn hunt(arguments: &HuntArguments) -> Result<u8, Failure> {
                 let reproduce = command_of_seed(failure.run.plan.seed, &arguments.storm);
                 json::run_value(&told(failure, &reproduce))
             });
-            println!("{}", json::hunt_json(&quarry, &summaries, failures.collect()));
+            say(json::hunt_json(&quarry, &summaries, failures.collect()));
         }
     }
     let nondeterministic = examined.iter().any(|failure| failure.is_nondeterministic());
@@ -148,39 +149,35 @@ fn told<'a>(failure: &'a Examined, reproduce: &'a str) -> Told<'a> {
     }
 }
 
+/// How many failures are told in full; the others by one line.
+const TOLD_IN_FULL: usize = 5;
+
 fn tell(arguments: &HuntArguments, summaries: &[Summary], examined: &[Examined]) {
-    let mut told_signatures = BTreeMap::new();
+    let mut of_signature: BTreeMap<String, Vec<&Examined>> = BTreeMap::new();
     for failure in examined {
-        let signature = failure.run.judgement.signature();
-        *told_signatures.entry(signature).or_insert(0_u64) += 1;
+        of_signature.entry(failure.run.judgement.signature()).or_default().push(failure);
     }
-    let mut seen = BTreeMap::new();
-    for failure in examined {
-        let signature = failure.run.judgement.signature();
-        if seen.insert(signature.clone(), ()).is_some() {
-            continue;
+    // The commonest first; among equals in the order of their names.
+    let mut groups: Vec<&Vec<&Examined>> = of_signature.values().collect();
+    groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
+    for group in groups.iter().take(TOLD_IN_FULL) {
+        let Some(first) = group.first() else { continue };
+        let reproduce = command_of_seed(first.run.plan.seed, &arguments.storm);
+        say(failure_block_in(&told(first, &reproduce), &manner()));
+        if group.len() > 1 {
+            say(format!("  … and {} more with this signature", group.len() - 1));
         }
-        let reproduce = command_of_seed(failure.run.plan.seed, &arguments.storm);
-        println!("{}", failure_block(&told(failure, &reproduce)));
-        let more = told_signatures.get(&signature).map_or(0, |count| count - 1);
-        if more > 0 {
-            println!("  … and {more} more with this signature\n");
-        }
+        say("");
     }
-    if examined.len() > seen.len() {
-        println!("All {} runs that were not safe:", examined.len());
+    if examined.len() > groups.len().min(TOLD_IN_FULL) {
+        say(format!("All {} runs that were not safe:", examined.len()));
         for failure in examined {
-            println!("  {}", one_line(arguments, failure));
+            say(format!("  {}", one_line(arguments, failure)));
         }
-        println!();
+        say("");
     }
-    println!(
-        "{}",
-        table::summary(
-            summaries,
-            examined.iter().map(|failure| { failure.examination.confirmation.as_ref() })
-        )
-    );
+    let confirmations = examined.iter().map(|failure| failure.examination.confirmation.as_ref());
+    say(table::summary_in(summaries, confirmations, &manner()));
 }
 
 fn one_line(arguments: &HuntArguments, failure: &Examined) -> String {

@@ -8,6 +8,7 @@ use lockstorm_sim::storm;
 use super::arguments::{SeedsVerb, StormArguments};
 use super::exit::{self, Failure};
 use super::run::quarry;
+use super::say::say;
 
 /// `lockstorm seeds …`.
 pub fn kept(verb: &SeedsVerb) -> Result<u8, Failure> {
@@ -28,13 +29,13 @@ fn check_all(folder: &Path) -> Result<u8, Failure> {
     let mut failed = 0;
     for path in &paths {
         let outcome = check::check(&SeedFile::load(path)?);
-        println!("{} {}", outcome.word(), path.display());
+        say(format!("{} {}", outcome.word(), path.display()));
         for line in &outcome.lines {
-            println!("     {line}");
+            say(format!("     {line}"));
         }
         failed += u32::from(!outcome.is_met());
     }
-    println!("{} seed files, {failed} not as expected", paths.len());
+    say(format!("{} seed files, {failed} not as expected", paths.len()));
     Ok(if failed == 0 { exit::SAFE } else { exit::VIOLATION })
 }
 
@@ -57,6 +58,6 @@ fn add(
     let title = Title { en: title.to_owned(), zh: title_zh.to_owned() };
     let file = check::keep(&run, id, title).map_err(Failure::Usage)?;
     let path = seeds::save(folder, Shelf::KnownUnsafe, &file)?;
-    println!("kept {}", path.display());
+    say(format!("kept {}", path.display()));
     Ok(exit::SAFE)
 }

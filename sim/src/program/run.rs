@@ -15,6 +15,7 @@ use lockstorm_sim::storm::{self, Run, locks};
 
 use super::arguments::{EngineArgument, Format, ReplayArguments, RunArguments, StormArguments};
 use super::exit::Failure;
+use super::say::{manner, say};
 
 /// `lockstorm run`.
 pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
@@ -36,7 +37,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
         }
     };
     if arguments.print_plan {
-        print!("{}", file::write(&plan));
+        say(file::write(&plan).trim_end());
         return Ok(super::exit::SAFE);
     }
     tell(&plan, arguments.storm.engine, arguments.format, &reproduce)
@@ -75,8 +76,8 @@ fn tell(
     };
     let failure = block::Failure { run: &run, position: None, repetition, confirmation, reproduce };
     match format {
-        Format::Text => println!("{}", block::failure_block(&failure)),
-        Format::Json => println!("{}", json::run_json(&failure)),
+        Format::Text => say(block::failure_block_in(&failure, &manner())),
+        Format::Json => say(json::run_json(&failure)),
     }
     Ok(verdict_with(&run, repetition).exit_code())
 }

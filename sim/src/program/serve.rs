@@ -5,6 +5,7 @@ use lockstorm_sim::server::redis::Server;
 
 use super::arguments::ServeVerb;
 use super::exit::{self, Failure};
+use super::say::say;
 
 /// Serves until interrupted.
 pub fn serve(verb: &ServeVerb) -> Result<u8, Failure> {
@@ -18,7 +19,7 @@ pub fn serve(verb: &ServeVerb) -> Result<u8, Failure> {
         let listener = host.listen(*port).await.map_err(|error| {
             Failure::usage(format!("port {port}: {error}; choose another with --port"))
         })?;
-        println!("redis listens on 127.0.0.1:{}", listener.port());
+        say(format!("redis listens on 127.0.0.1:{}", listener.port()));
         Server::alone(host).run_on(listener).await;
         Ok(exit::SAFE)
     })

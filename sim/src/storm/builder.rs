@@ -22,6 +22,7 @@ use super::{Run, engine, run_with};
 use crate::check::{Kind, Verdict};
 use crate::engine::Engine;
 use crate::plan::{Fence, Plan, PlanError, Seed};
+use crate::report::Tally;
 use crate::report::block::{Failure, failure_block};
 
 /// A storm to be run by a test.
@@ -52,6 +53,8 @@ pub struct Outcome {
     pub violations: BTreeMap<Kind, u64>,
     /// The first run that was not safe, with its position from 1.
     pub first_failure: Option<(u64, Run)>,
+    /// Everything counted, for the line that a passing storm prints.
+    pub tally: Tally,
 }
 
 impl Outcome {
@@ -67,6 +70,7 @@ impl Outcome {
 
     fn add(&mut self, run: Run) {
         self.runs += 1;
+        self.tally.add_run(&run);
         *self.verdicts.entry(run.judgement.verdict).or_default() += 1;
         for kind in run.judgement.kinds() {
             *self.kinds.entry(kind).or_default() += 1;
@@ -163,7 +167,7 @@ impl Storm {
         self
     }
 
-    /// Runs the storm.
+    /// Runs the storm. When all is well one line says what was run.
     ///
     /// # Panics
     /// When a run is not safe, with the failure block; when the storm is not well
@@ -175,6 +179,7 @@ impl Storm {
             let block = self.block(run, Some((*index, self.count())));
             panic!("{block}");
         }
+        println!("{}", outcome.tally.line(self.engine_or_panic().title()));
     }
 
     /// Runs the storm over all its seeds and counts. Does not stop at a failure.
@@ -190,6 +195,7 @@ impl Storm {
             kinds: BTreeMap::new(),
             violations: BTreeMap::new(),
             first_failure: None,
+            tally: Tally::default(),
         };
         let engine = self.engine_or_panic();
         for plan in self.plans() {

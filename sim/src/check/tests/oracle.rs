@@ -4,7 +4,7 @@
 //! event? Do these three effects come in turns? They share with the checkers the
 //! order of moments and nothing else.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm::lock::Release;
 use proptest::prelude::*;
