@@ -51,8 +51,10 @@ pub struct Outcome {
     pub kinds: BTreeMap<Kind, u64>,
     /// In how many of them each kind was a violation.
     pub violations: BTreeMap<Kind, u64>,
-    /// The first run that was not safe, with its position from 1.
+    /// The first run that was neither safe nor inert, with its position from 1.
     pub first_failure: Option<(u64, Run)>,
+    /// The first run that was inert.
+    pub first_inert: Option<(u64, Run)>,
     /// Everything counted, for the line that a passing storm prints.
     pub tally: Tally,
 }
@@ -78,9 +80,19 @@ impl Outcome {
                 *self.violations.entry(kind).or_default() += 1;
             }
         }
-        if !run.judgement.verdict.is_safe() && self.first_failure.is_none() {
-            self.first_failure = Some((self.runs, run));
-        }
+        let failure = match run.judgement.verdict {
+            Verdict::Inert => &mut self.first_inert,
+            verdict if verdict.is_safe() => return,
+            _ => &mut self.first_failure,
+        };
+        failure.get_or_insert((self.runs, run));
+    }
+
+    /// What a test is to fail with. Of many drawn plans some touch nothing: they prove
+    /// nothing and fail nothing, unless there are no others.
+    pub fn failure(&self) -> Option<&(u64, Run)> {
+        let all_inert = self.verdicts_of(Verdict::Inert) == self.runs;
+        self.first_failure.as_ref().or(self.first_inert.as_ref().filter(|_| all_inert))
     }
 }
 
@@ -170,12 +182,13 @@ impl Storm {
     /// Runs the storm. When all is well one line says what was run.
     ///
     /// # Panics
-    /// When a run is not safe, with the failure block; when the storm is not well
+    /// When a run is not safe, with the failure block (an inert one of many drawn plans
+    /// is let pass, see [`Outcome::failure`]); when the storm is not well
     /// formed (an unknown scenario, lock, engine or knob), with what is wrong.
     #[track_caller]
     pub fn run(self) {
         let outcome = self.outcome();
-        if let Some((index, run)) = &outcome.first_failure {
+        if let Some((index, run)) = outcome.failure() {
             let block = self.block(run, Some((*index, self.count())));
             panic!("{block}");
         }
@@ -195,6 +208,7 @@ impl Storm {
             kinds: BTreeMap::new(),
             violations: BTreeMap::new(),
             first_failure: None,
+            first_inert: None,
             tally: Tally::default(),
         };
         let engine = self.engine_or_panic();

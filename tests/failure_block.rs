@@ -1,0 +1,56 @@
+//! What does a failing storm print?
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use lockstorm_sim::plan::file;
+use lockstorm_sim::storm::Storm;
+
+const PLAN: &str = r#"
+schema = 1
+scenario = "redis-failover"
+seed = "0x7"
+duration = "6s"
+
+[topology]
+apps = 2
+
+[workload]
+units = 1
+think = "100ms"
+slow-per-mille = 1000
+slow-work = "2s"
+
+[[fault]]
+kind = "replication-stall"
+node = "redis-1"
+after = "app-1 acquire 1 invoked"
+
+[[fault]]
+kind = "machine-crash"
+node = "redis-1"
+after = "app-1 acquire 1 returned"
+"#;
+
+/// The block, with what differs between builds made the same.
+fn printed(storm: Storm) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(|| storm.run())).unwrap_err();
+    let text = panic.downcast_ref::<String>().unwrap();
+    let lines = text.lines().map(|line| match line.starts_with("  build") {
+        true => "  build   (of this program)",
+        false => line,
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_failing_storm_says_what_happened_why_and_how_to_see_it_again() {
+    let plan = file::parse("the test's plan", PLAN).unwrap();
+    insta::assert_snapshot!(printed(Storm::of(plan)));
+}
+
+#[test]
+fn a_run_that_proves_nothing_says_what_is_missing() {
+    let plan = file::parse("the test's plan", PLAN).unwrap().without_faults();
+    let plan = plan.with_set("topology.apps", "1").unwrap();
+    insta::assert_snapshot!(printed(Storm::of(plan)));
+}

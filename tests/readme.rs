@@ -1,0 +1,32 @@
+//! Is what the README shows the code that is tested?
+
+const READMES: [&str; 2] = [include_str!("../README.md"), include_str!("../README.zh-CN.md")];
+
+#[test]
+fn the_turmoil_test_in_the_readme_is_the_one_that_runs() {
+    let (_, code) = include_str!("plain_turmoil.rs").split_once("\n\n").unwrap();
+    assert!(code.lines().count() <= 40);
+    for readme in READMES {
+        assert!(readme.contains(code.trim_end()));
+    }
+}
+
+#[test]
+fn the_plan_in_the_readme_is_a_plan_and_loses_the_lock() {
+    for readme in READMES {
+        let (_, rest) = readme.split_once("```toml\n").unwrap();
+        let (plan, _) = rest.split_once("```").unwrap();
+        let plan = lockstorm_sim::plan::file::parse("README.md", plan).unwrap();
+        let run = lockstorm_sim::storm::run(&plan, &lockstorm_sim::engine::event::EventEngine);
+        assert!(run.judgement.found(lockstorm_sim::check::Kind::GrantLost), "{:#?}", run.judgement);
+    }
+}
+
+/// The README's snippet, word for word but for its imports.
+#[test]
+fn a_fully_fenced_stock_sells_nothing_twice() {
+    use lockstorm_sim::plan::Fence;
+    use lockstorm_sim::storm::Storm;
+
+    Storm::new("redis-failover").lock("redis").fence(Fence::Full).seeds(50).run();
+}
