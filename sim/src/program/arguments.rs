@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use lockstorm_sim::plan::{Fence, Seed};
+use lockstorm_sim::seeds::Shelf;
 
 /// Puts distributed locks through a storm, by seed.
 ///
@@ -127,11 +128,17 @@ pub enum SeedsVerb {
         #[arg(default_value = "seeds")]
         folder: PathBuf,
     },
-    /// Keep the plan of a failing seed under `known-unsafe/`.
+    /// Keep the plan of a seed, or of a file, with what comes of it today.
     Add {
-        /// The seed.
-        #[arg(long)]
+        /// The seed whose plan is kept.
+        #[arg(long, default_value = "0x0")]
         seed: Seed,
+        /// A plan file (TOML) instead of a drawn plan.
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "scenario", "lock", "fence"])]
+        plan: Option<PathBuf>,
+        /// Where it belongs.
+        #[arg(long, value_enum, default_value_t = ShelfArgument::KnownUnsafe)]
+        shelf: ShelfArgument,
         /// Which storm.
         #[command(flatten)]
         storm: StormArguments,
@@ -148,6 +155,28 @@ pub enum SeedsVerb {
         #[arg(long, default_value = "seeds")]
         folder: PathBuf,
     },
+}
+
+/// `--shelf`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ShelfArgument {
+    /// Bugs of this project, mended: must be safe.
+    Regression,
+    /// Locks that are unsafe by design: must still fail.
+    KnownUnsafe,
+    /// Plans that lessons tell.
+    Lesson,
+}
+
+impl ShelfArgument {
+    /// As the seeds module knows it.
+    pub fn shelf(self) -> Shelf {
+        match self {
+            ShelfArgument::Regression => Shelf::Regression,
+            ShelfArgument::KnownUnsafe => Shelf::KnownUnsafe,
+            ShelfArgument::Lesson => Shelf::Lesson,
+        }
+    }
 }
 
 /// `serve`.

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use lockstorm_sim::plan::{Plan, file};
 use lockstorm_sim::seeds::{self, SeedFile, Shelf, Title, check};
 use lockstorm_sim::storm;
 
-use super::arguments::{SeedsVerb, StormArguments};
+use super::arguments::SeedsVerb;
 use super::exit::{self, Failure};
 use super::run::quarry;
 use super::say::say;
@@ -14,9 +15,13 @@ use super::say::say;
 pub fn kept(verb: &SeedsVerb) -> Result<u8, Failure> {
     match verb {
         SeedsVerb::Check { folder } => check_all(folder),
-        SeedsVerb::Add { seed, storm, id, title, title_zh, folder } => {
-            let titles = [title.as_str(), title_zh.as_str()];
-            add(*seed, storm, id, titles, folder)
+        SeedsVerb::Add { seed, plan, shelf, storm, id, title, title_zh, folder } => {
+            let plan = match plan {
+                Some(path) => file::load(path)?,
+                None => quarry(storm).plan(*seed)?,
+            };
+            let title = Title { en: title.clone(), zh: title_zh.clone() };
+            add(&plan, shelf.shelf(), id, title, folder)
         }
     }
 }
@@ -39,25 +44,12 @@ fn check_all(folder: &Path) -> Result<u8, Failure> {
     Ok(if failed == 0 { exit::SAFE } else { exit::VIOLATION })
 }
 
-fn add(
-    seed: lockstorm_sim::plan::Seed,
-    arguments: &StormArguments,
-    id: &str,
-    [title, title_zh]: [&str; 2],
-    folder: &Path,
-) -> Result<u8, Failure> {
-    let plan = quarry(arguments).plan(seed)?;
+fn add(plan: &Plan, shelf: Shelf, id: &str, title: Title, folder: &Path) -> Result<u8, Failure> {
     let engine =
         storm::engine("event").ok_or_else(|| Failure::internal("the engine is missing"))?;
-    let run = storm::run(&plan, engine.as_ref());
-    if run.judgement.verdict.is_safe() {
-        return Err(Failure::usage(format!(
-            "seed {seed} is safe; only a run that fails is kept under known-unsafe"
-        )));
-    }
-    let title = Title { en: title.to_owned(), zh: title_zh.to_owned() };
+    let run = storm::run(plan, engine.as_ref());
     let file = check::keep(&run, id, title).map_err(Failure::Usage)?;
-    let path = seeds::save(folder, Shelf::KnownUnsafe, &file)?;
-    say(format!("kept {}", path.display()));
+    let path = seeds::save(folder, shelf, &file)?;
+    say(format!("kept {}: {}", path.display(), run.judgement.verdict));
     Ok(exit::SAFE)
 }
