@@ -28,6 +28,7 @@ mod tokens;
 pub mod verdict;
 pub mod words;
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde::Serialize;
@@ -82,6 +83,43 @@ impl Judgement {
     /// Whether anything of this kind was found, violation or advisory.
     pub fn found(&self, kind: Kind) -> bool {
         self.findings.iter().any(|finding| finding.kind == kind)
+    }
+
+    /// Every kind that was found, violation or advisory.
+    pub fn kinds(&self) -> BTreeSet<Kind> {
+        self.findings.iter().map(|finding| finding.kind).collect()
+    }
+
+    /// Whether a finding of this kind fails the run.
+    pub fn has_violation(&self, kind: Kind) -> bool {
+        self.violations().any(|finding| finding.kind == kind)
+    }
+
+    /// The kind that a failure is told by: what was done at the resource before what
+    /// was promised.
+    pub fn gravest(&self) -> Option<Kind> {
+        const ORDER: [Kind; 5] = [
+            Kind::Oversell,
+            Kind::EffectInterleaved,
+            Kind::DoubleGrant,
+            Kind::WrongRelease,
+            Kind::LeakedLock,
+        ];
+        ORDER.into_iter().find(|kind| self.has_violation(*kind))
+    }
+
+    /// Of a plan that an engine cannot run.
+    pub fn not_expressible() -> Judgement {
+        Judgement::without_history(Verdict::NotExpressible)
+    }
+
+    /// Of a run that broke.
+    pub fn internal() -> Judgement {
+        Judgement::without_history(Verdict::Internal)
+    }
+
+    fn without_history(verdict: Verdict) -> Judgement {
+        Judgement { verdict, findings: Vec::new(), goals: Goals::default(), failed: Vec::new() }
     }
 
     /// What makes two failures the same bug: the kinds of the violations, and the

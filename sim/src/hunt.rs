@@ -1,1 +1,122 @@
-//! Hunting: many seeds, over worker processes.
+//! Hunting: many seeds of one storm, over worker processes.
+//!
+//! Order of things: [`Quarry`] says which storm; [`worker`] is what a worker process
+//! does; [`pack`] keeps the workers busy and gives their results in the order of the
+//! seeds, so that nothing depends on how many there are; [`examine`] repeats each
+//! failure in a fresh process and asks turmoil about it.
+//!
+//! Workers are processes: they isolate statics, aborts and overflows. One that dies
+//! makes its seed `internal`, and the hunt goes on.
+
+pub mod examine;
+pub mod pack;
+pub mod worker;
+
+use serde::{Deserialize, Serialize};
+
+use crate::check::{Kind, Verdict};
+use crate::plan::{Fence, Plan, PlanError, Seed};
+use crate::storm::Run;
+
+/// Which storm is hunted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Quarry {
+    /// The scenario's name.
+    pub scenario: String,
+    /// The lock's name.
+    pub lock: String,
+    /// How much of the fence.
+    pub fence: Fence,
+    /// The engine's name.
+    pub engine: String,
+    /// Whether the plans have faults.
+    pub faults: bool,
+    /// Knobs of the plan, as `--set` writes them.
+    pub settings: Vec<(String, String)>,
+}
+
+impl Quarry {
+    /// The plan of one seed.
+    ///
+    /// # Errors
+    /// When scenario, lock or a knob is unknown.
+    pub fn plan(&self, seed: Seed) -> Result<Plan, PlanError> {
+        let settings: Vec<(&str, &str)> =
+            self.settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let plan = Plan::from_seed_with(&self.scenario, &self.lock, self.fence, seed, &settings)?;
+        Ok(if self.faults { plan } else { plan.without_faults() })
+    }
+}
+
+/// What a worker tells of one seed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Summary {
+    /// Which.
+    pub seed: Seed,
+    /// How it ended.
+    pub verdict: Verdict,
+    /// Every kind that was found.
+    pub kinds: Vec<Kind>,
+    /// Those of them that are violations.
+    pub violations: Vec<Kind>,
+    /// What tells this failure from another.
+    pub signature: String,
+    /// The first 64 bits of the trace hash, hex.
+    pub trace: String,
+    /// Grants to another owner than the one before.
+    pub handovers: u64,
+    /// Faults that did something.
+    pub faults_showed: u64,
+    /// Faults that did not.
+    pub faults_inert: u64,
+    /// Steps of the engine.
+    pub steps: u64,
+    /// What went wrong inside, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+}
+
+impl Summary {
+    /// Of a run.
+    pub fn of(run: &Run) -> Self {
+        let judgement = &run.judgement;
+        let kinds: Vec<Kind> = judgement.kinds().into_iter().collect();
+        let goals = &judgement.goals;
+        Summary {
+            seed: run.plan.seed,
+            verdict: judgement.verdict,
+            violations: kinds
+                .iter()
+                .copied()
+                .filter(|kind| judgement.has_violation(*kind))
+                .collect(),
+            kinds,
+            signature: judgement.signature(),
+            trace: run.trace_hash.to_string(),
+            handovers: goals.handovers as u64,
+            faults_showed: goals.touched.len() as u64,
+            faults_inert: goals.inert.len() as u64,
+            steps: run.ending.steps,
+            trouble: run.ending.stuck.clone(),
+        }
+    }
+
+    /// Of a seed whose worker died.
+    pub fn lost(seed: Seed, why: String) -> Self {
+        Summary {
+            seed,
+            verdict: Verdict::Internal,
+            kinds: Vec::new(),
+            violations: Vec::new(),
+            signature: "internal".to_owned(),
+            trace: String::new(),
+            handovers: 0,
+            faults_showed: 0,
+            faults_inert: 0,
+            steps: 0,
+            trouble: Some(why),
+        }
+    }
+}

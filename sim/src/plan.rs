@@ -4,14 +4,20 @@
 //! a test; equal plans give equal runs. Times are written with units (`"250ms"`),
 //! seeds in hex.
 //!
-//! Order of things: the value and its parts here; [`time`] and [`seed`] are its
-//! scalars, [`anchor`] names events, [`file`] reads and writes TOML with errors that
-//! point, [`scenario`] has the named starting points, [`draw`] draws faults and
-//! workloads from a seed.
+//! Order of things: the value and its parts here; [`time`], [`rate`] and [`seed`] are
+//! its scalars, [`anchor`] names events, [`keys`] is the table of all single
+//! settings, [`mod@file`] reads and writes TOML with errors that point ([`mod@error`]),
+//! [`scenario`] has the named starting points, [`draw`] draws faults and workloads
+//! from a seed, [`rules`] says what makes a plan possible.
 
 pub mod anchor;
+pub mod complaint;
 pub mod draw;
+pub mod error;
 pub mod file;
+pub mod keys;
+pub mod rate;
+pub mod rules;
 pub mod scenario;
 pub mod seed;
 pub mod time;
@@ -19,8 +25,39 @@ pub mod time;
 use serde::{Deserialize, Serialize};
 
 pub use anchor::{Anchor, Operation, Phase, When};
+pub use complaint::Complaint;
+pub use error::PlanError;
+pub use rate::Ppm;
 pub use seed::Seed;
-pub use time::Micros;
+pub use time::{Micros, SignedMicros};
+
+/// Scalars of a plan are text in every format, read by `FromStr`.
+macro_rules! serde_as_text {
+    ($type:ty, $expected:literal) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Text;
+                impl serde::de::Visitor<'_> for Text {
+                    type Value = $type;
+                    fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        out.write_str($expected)
+                    }
+                    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<$type, E> {
+                        text.parse().map_err(E::custom)
+                    }
+                }
+                deserializer.deserialize_str(Text)
+            }
+        }
+    };
+}
+use serde_as_text;
 
 /// Version of the plan schema. Files of other versions are refused.
 pub const SCHEMA: u32 = 1;
@@ -92,6 +129,44 @@ pub struct Topology {
     pub latency_sigma_milli: u32,
     /// How long the controller lets a silent master be before it replaces it.
     pub down_after: Micros,
+}
+
+/// The node of the failover controller.
+pub const SENTINEL_NODE: &str = "sentinel-1";
+
+/// The node of the guarded stock; always there.
+pub const STOCK_NODE: &str = "stock-1";
+
+impl Topology {
+    /// `redis-1` to `redis-n`.
+    pub fn redis_nodes(&self) -> Vec<String> {
+        (1..=self.redis).map(|number| format!("redis-{number}")).collect()
+    }
+
+    /// `app-1` to `app-n`.
+    pub fn app_nodes(&self) -> Vec<String> {
+        (1..=self.apps).map(|number| format!("app-{number}")).collect()
+    }
+
+    /// Every node: the Redis servers, the controller if it is there, the stock, the
+    /// clients.
+    pub fn nodes(&self) -> Vec<String> {
+        let mut nodes = self.redis_nodes();
+        nodes.extend(self.sentinel.then(|| SENTINEL_NODE.to_owned()));
+        nodes.push(STOCK_NODE.to_owned());
+        nodes.extend(self.app_nodes());
+        nodes
+    }
+}
+
+impl Plan {
+    /// The same plan with nothing going wrong: no faults, true clocks.
+    #[must_use]
+    pub fn without_faults(mut self) -> Plan {
+        self.faults.clear();
+        self.clocks.clear();
+        self
+    }
 }
 
 /// What each client does: think, acquire, read the stock, work, sell a unit,

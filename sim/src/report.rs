@@ -1,1 +1,34 @@
-//! Texts that people read: stories, failure blocks, tables.
+//! Texts that people read: stories, failure blocks, tables, the demonstration; and the
+//! same as JSON.
+//!
+//! Everything here is a pure function of runs: the same run gives the same text, with
+//! no wall clock, no path and no colour in it unless asked for. A text has its
+//! sentence first, its numbers second, its story third, its commands last.
+//!
+//! Order of things: [`manner`] says how a text may look (characters, colours), and
+//! [`layout`] measures and folds it; [`subject`] chooses what of a judgement is told,
+//! [`story`] tells how it came about, [`why`] says why and what to try; [`block`] is
+//! the failure block of a test and of the program, [`table`] the summary of a hunt,
+//! [`demonstration`] what the program shows when it is started alone, [`json`] the
+//! machine's view.
+
+pub mod block;
+pub mod demonstration;
+pub mod json;
+pub mod layout;
+pub mod manner;
+pub mod story;
+pub mod subject;
+pub mod table;
+pub mod why;
+
+#[cfg(test)]
+mod sample;
+#[cfg(test)]
+mod tests;
+
+pub use block::{Failure, failure_block};
+pub use demonstration::{Shown, demonstration};
+pub use json::Document;
+pub use manner::{Build, Charset, Manner, Style};
+pub use table::Tally;

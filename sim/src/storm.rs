@@ -1,1 +1,114 @@
 //! A storm: a plan set on a stage, run, judged.
+//!
+//! Order of things: [`run`] takes a plan and an engine and gives a [`Run`];
+//! [`scene`] builds the nodes, [`client`] is what they do, [`locks`] what they do it
+//! with, [`observe`] writes down what servers see, [`conductor`] strikes and ends,
+//! [`anchors`] finds events by name. [`builder`] is the door for tests.
+
+pub mod anchors;
+pub mod builder;
+pub mod client;
+pub mod conductor;
+pub mod confirm;
+pub mod environment;
+pub mod locks;
+pub mod observe;
+pub mod repeat;
+pub mod scene;
+
+use std::sync::Arc;
+
+pub use builder::Storm;
+
+use crate::check::{self, Judgement};
+use crate::engine::event::EventEngine;
+use crate::engine::turmoil::Turmoil;
+use crate::engine::{Ending, Engine};
+use crate::history::History;
+use crate::history::recorder::TraceHash;
+use crate::plan::Plan;
+use locks::LockFactory;
+
+/// A plan that was run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// What ran.
+    pub plan: Plan,
+    /// On which engine, with its version.
+    pub engine: &'static str,
+    /// What happened.
+    pub history: History,
+    /// Its fingerprint.
+    pub trace_hash: TraceHash,
+    /// What is to be thought of it.
+    pub judgement: Judgement,
+    /// What it cost; and in [`Ending::stuck`] why it did not run, or broke.
+    pub ending: Ending,
+}
+
+/// The engine of this name, `None` if there is none.
+pub fn engine(name: &str) -> Option<Arc<dyn Engine>> {
+    match name {
+        "event" => Some(Arc::new(EventEngine)),
+        "turmoil" => Some(Arc::new(Turmoil::default())),
+        _ => None,
+    }
+}
+
+/// The names of the engines.
+pub const ENGINES: [&str; 2] = ["event", "turmoil"];
+
+/// Runs `plan` with one of our own locks on `engine`, on a fresh thread, and judges it.
+pub fn run(plan: &Plan, engine: &dyn Engine) -> Run {
+    run_with(plan, engine, &(Arc::new(locks::build) as LockFactory))
+}
+
+/// Runs `plan` with a lock from `factory`.
+pub fn run_with(plan: &Plan, engine: &dyn Engine, factory: &LockFactory) -> Run {
+    if let Some(clause) = engine.cannot_express(plan) {
+        return not_run(plan, engine, Judgement::not_expressible(), clause);
+    }
+    let outcome = std::thread::scope(|scope| {
+        // A fresh thread: thread-local state (allocators, hashers, Lua's) starts anew.
+        let builder = std::thread::Builder::new().name("storm".to_owned());
+        match builder.spawn_scoped(scope, || scene::run(plan, engine, factory)) {
+            Ok(thread) => thread.join().map_err(|panic| told(&*panic)),
+            Err(error) => Err(format!("no thread for the storm: {error}")),
+        }
+    });
+    match outcome.and_then(|outcome| outcome) {
+        Ok(outcome) => {
+            let setting = outcome.setting;
+            let judgement = match &outcome.ending.stuck {
+                Some(_) => Judgement::internal(),
+                None => check::judge(&outcome.history, &setting),
+            };
+            Run {
+                plan: plan.clone(),
+                engine: engine.title(),
+                history: outcome.history,
+                trace_hash: outcome.trace_hash,
+                judgement,
+                ending: outcome.ending,
+            }
+        }
+        Err(why) => not_run(plan, engine, Judgement::internal(), why),
+    }
+}
+
+fn not_run(plan: &Plan, engine: &dyn Engine, judgement: Judgement, why: String) -> Run {
+    Run {
+        plan: plan.clone(),
+        engine: engine.title(),
+        history: History::default(),
+        trace_hash: TraceHash([0; 32]),
+        judgement,
+        ending: Ending { stuck: Some(why), ..Ending::default() },
+    }
+}
+
+fn told(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a text".to_owned())
+}

@@ -56,7 +56,12 @@ impl Machine for TokioMachine {
     }
 
     fn spawn(&self, _group: &'static str, future: BoxFuture<'static, ()>) -> Task {
-        let handle = tokio::spawn(future).abort_handle();
+        // A guard may be dropped after its runtime: its release is then left to the
+        // lease, where a panic in the drop would take the program down.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return Task::new(|| ());
+        };
+        let handle = runtime.spawn(future).abort_handle();
         Task::new(move || handle.abort())
     }
 

@@ -2,9 +2,13 @@
 //!
 //! What dropping does, in order: the holder's belief ends, renewal (if the backend
 //! renews) stops, and one best-effort release is spawned. [`Guard::release`] does
-//! the same and tells how it went.
+//! the same and tells how it went; if its caller loses interest half-way, the release
+//! goes on by itself.
 
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -15,7 +19,8 @@ use crate::host::{BoxFuture, Host};
 /// What a backend keeps behind a [`Guard`].
 pub trait GuardBackend: Send + Sync {
     /// Asks the backend, once, to release. Called at most once, by
-    /// [`Guard::release`] or by the drop.
+    /// [`Guard::release`] or by the drop; the backend is dropped before the future
+    /// is polled. The future ends by itself, within the backend's own time limits.
     fn release(&mut self) -> BoxFuture<'static, Release>;
 
     /// Why the grant is known to be lost, where the backend or a renewal has said so.
@@ -142,21 +147,53 @@ impl Guard {
         Ok(())
     }
 
-    /// Releases and tells how it went. Belief ends now, whatever the answer.
+    /// Releases and tells how it went. Belief ends now, whatever the answer. If the
+    /// returned future is dropped before it is done, the release goes on as a task.
     pub async fn release(mut self) -> Release {
-        match self.backend.take() {
-            Some(mut backend) => backend.release().await,
+        match self.begin_release() {
+            Some(releasing) => releasing.await,
             // Only `release` and the drop take the backend, and both consume the guard.
             None => Release::NotHeld,
         }
+    }
+
+    /// Ends renewal, by dropping the backend, and hands over the release to be sent.
+    fn begin_release(&mut self) -> Option<Releasing> {
+        let release = self.backend.take()?.release();
+        Some(Releasing { host: self.host.clone(), release: Some(release) })
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if let Some(mut backend) = self.backend.take() {
-            let release = backend.release();
-            drop(backend);
+        // Dropped at once, the release is spawned.
+        drop(self.begin_release());
+    }
+}
+
+/// A release that is finished as a task if nobody waits for it.
+struct Releasing {
+    host: Host,
+    /// `None` once it is done.
+    release: Option<BoxFuture<'static, Release>>,
+}
+
+impl Future for Releasing {
+    type Output = Release;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Release> {
+        let Some(release) = self.release.as_mut() else {
+            return Poll::Pending;
+        };
+        let outcome = std::task::ready!(release.as_mut().poll(context));
+        self.release = None;
+        Poll::Ready(outcome)
+    }
+}
+
+impl Drop for Releasing {
+    fn drop(&mut self) {
+        if let Some(release) = self.release.take() {
             self.host.spawn("release", async move {
                 // Best effort: the lease ends what this cannot.
                 let _ = release.await;
@@ -174,5 +211,111 @@ impl fmt::Debug for Guard {
             .field("token", &self.token)
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    /// Counts: releases asked for, releases done, and whether the backend still lives.
+    #[derive(Default)]
+    struct Counts {
+        asked: AtomicU32,
+        done: AtomicU32,
+        gone: AtomicU32,
+    }
+
+    struct Counting(Host, Arc<Counts>);
+
+    impl GuardBackend for Counting {
+        fn release(&mut self) -> BoxFuture<'static, Release> {
+            let (host, counts) = (self.0.clone(), self.1.clone());
+            counts.asked.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async move {
+                assert_eq!(counts.gone.load(Ordering::Relaxed), 1, "renewal has not ended");
+                host.sleep(Duration::from_millis(20)).await;
+                counts.done.fetch_add(1, Ordering::Relaxed);
+                Release::Released
+            })
+        }
+    }
+
+    impl Drop for Counting {
+        fn drop(&mut self) {
+            self.1.gone.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn guard(host: &Host, lease: Duration) -> (Guard, Arc<Counts>) {
+        let counts = Arc::new(Counts::default());
+        let grant = Grant {
+            key: "k".to_owned(),
+            owner: Owner::named("o"),
+            token: None,
+            lease,
+            margin: lease / 10,
+            asked_at: host.monotonic(),
+        };
+        (Guard::new(host.clone(), grant, Counting(host.clone(), counts.clone())), counts)
+    }
+
+    async fn until_done(host: &Host, counts: &Counts) {
+        while counts.done.load(Ordering::Relaxed) == 0 {
+            host.sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn release_asks_once_and_tells() {
+        let host = Host::tokio("app-1");
+        let (guard, counts) = guard(&host, Duration::from_secs(1));
+        assert_eq!(guard.release().await, Release::Released);
+        assert_eq!(counts.asked.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn dropping_releases_once_in_the_background() {
+        let host = Host::tokio("app-1");
+        let (guard, counts) = guard(&host, Duration::from_secs(1));
+        drop(guard);
+        until_done(&host, &counts).await;
+        assert_eq!(counts.asked.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn a_release_whose_caller_loses_interest_goes_on() {
+        let host = Host::tokio("app-1");
+        let (guard, counts) = guard(&host, Duration::from_secs(1));
+        let waited = host.timeout(Duration::from_millis(1), guard.release()).await;
+        assert!(waited.is_err());
+        until_done(&host, &counts).await;
+        assert_eq!(counts.asked.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn belief_ends_the_margin_before_the_lease() {
+        let host = Host::tokio("app-1");
+        let (guard, _counts) = guard(&host, Duration::from_secs(10));
+        assert!(guard.check().is_ok());
+        assert!(guard.remaining() <= Duration::from_secs(9));
+        let (guard, _counts) = self::guard(&host, Duration::from_millis(10));
+        host.sleep(Duration::from_millis(10)).await;
+        assert!(matches!(guard.check(), Err(LockError::Lost { .. })));
+    }
+
+    #[test]
+    fn a_guard_may_outlive_its_runtime() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let (guard, counts) = runtime.block_on(async {
+            let host = Host::tokio("app-1");
+            guard(&host, Duration::from_secs(1))
+        });
+        drop(runtime);
+        drop(guard);
+        assert_eq!(counts.done.load(Ordering::Relaxed), 0);
     }
 }

@@ -1,7 +1,7 @@
 //! A finding: what is wrong, who is involved, when, the events that prove it, and
 //! what is to blame.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::blame::Blame;
 use super::grants::Grant;
@@ -30,7 +30,7 @@ impl Severity {
 }
 
 /// What can be wrong. DESIGN §5 defines them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// The lock was promised to two at once.

@@ -2,9 +2,10 @@
 //! they did meanwhile. Every checker reads it; none looks at raw events twice.
 //!
 //! A grant is a row per lock and owner. Its three intervals (DESIGN §5):
-//! - *promise*: from the application of the grant to the earliest of: release applied,
-//!   or answered, even by nothing but a timeout; the lease's end in true elapsed time
-//!   less the margin, of the last applied renewal; the loss told to the holder. Neither losing the record nor a step of a
+//! - *promise*: from the application of the grant to the earliest of: release invoked
+//!   by a client whose side is known (docs/adr/0003), or applied;
+//!   the lease's end in true elapsed time less the margin, of the last applied
+//!   renewal; the loss told to the holder. Neither losing the record nor a step of a
 //!   clock ends it. A renewal that is applied after the promise has ended promises
 //!   anew, so a promise may come in several pieces. An acquire that nobody was told of
 //!   promises nothing (`docs/adr/0002-a-promise-needs-an-acknowledgement.md`).
@@ -128,6 +129,14 @@ impl Grant {
     /// Whether both cannot hold at once: the same lock, different owners.
     pub fn conflicts_with(&self, other: &Grant) -> bool {
         self.key == other.key && self.owner != other.owner
+    }
+
+    /// Whether both are attempts of one client. Of foreign owners nobody can tell.
+    pub fn is_same_client(&self, other: &Grant) -> bool {
+        match (&self.attempt, &other.attempt) {
+            (Some(mine), Some(theirs)) => mine.client == theirs.client,
+            _ => false,
+        }
     }
 
     /// The events that make it a grant: its application and its reply; without
@@ -341,12 +350,16 @@ impl Gathering {
             What::ReleaseInvoked { attempt } => {
                 if let Some(row) = self.of_attempt(attempt) {
                     row.belief_ends.push(moment);
+                    row.ends.push(moment);
                 }
             }
-            // Whatever the answer: "released" was applied by now, "not held" tells of the
-            // loss, and after "no reply" the holder has given back what it had.
-            What::ReleaseReturned { attempt, .. } => {
-                if let Some(row) = self.of_attempt(attempt) {
+            What::ReleaseReturned { attempt, release } => {
+                use lockstorm::lock::Release;
+                // "Not held" tells the holder of the loss; "released" was applied
+                // by now, if nothing observed where.
+                if let (Release::Released | Release::NotHeld, Some(row)) =
+                    (release, self.of_attempt(attempt))
+                {
                     row.ends.push(moment);
                 }
             }

@@ -5,13 +5,18 @@
 //! task of a dead incarnation is dropped, a task of a paused node keeps its waker
 //! here until the node is resumed. That is all that a pause is, on every engine.
 //!
+//! A task that panics ends, and the world remembers it ([`World::panic`]): engines
+//! stop the run there instead of letting it go on without the task.
+//!
 //! Locking: one mutex, never held while a waker is woken or dropped, because that
 //! may run foreign destructors that come back here.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::net::Ipv4Addr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -64,6 +69,17 @@ pub enum Touch {
     },
 }
 
+/// A program's panic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Panic {
+    /// Whose task it was.
+    pub node: NodeId,
+    /// The task's group.
+    pub group: &'static str,
+    /// What it said.
+    pub message: String,
+}
+
 /// Hears of touches.
 pub type TouchListener = Arc<dyn Fn(Touch) + Send + Sync>;
 
@@ -94,6 +110,7 @@ pub struct World {
     now_us: AtomicU64,
     nodes: Mutex<Vec<Node>>,
     touched: Mutex<Option<TouchListener>>,
+    panic: Mutex<Option<Panic>>,
 }
 
 impl World {
@@ -116,6 +133,7 @@ impl World {
             now_us: AtomicU64::new(0),
             nodes: Mutex::new(nodes.collect()),
             touched: Mutex::new(None),
+            panic: Mutex::new(None),
         })
     }
 
@@ -304,6 +322,11 @@ impl World {
         }
     }
 
+    /// The first panic of a program in this run.
+    pub fn panic(&self) -> Option<Panic> {
+        self.panic.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Spawns `future` as a task of this incarnation on the current tokio runtime.
     /// `None` if the incarnation is dead: what a crashed program's destructors would
     /// still like to start does not start.
@@ -368,6 +391,15 @@ impl fmt::Debug for World {
     }
 }
 
+/// What a panic said, as far as it is text.
+pub fn panic_message(payload: &(dyn Any + Send)) -> String {
+    match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+        (Some(text), _) => (*text).to_owned(),
+        (None, Some(text)) => text.clone(),
+        (None, None) => "a panic without a text".to_owned(),
+    }
+}
+
 /// A task of one incarnation of one node.
 pub struct Scoped {
     world: Arc<World>,
@@ -390,10 +422,22 @@ impl Future for Scoped {
                 self.world.touch(Touch::Frozen { node: self.node });
                 Poll::Pending
             }
-            Admission::Run => match self.future.as_mut() {
-                Some(future) => future.as_mut().poll(context),
-                None => Poll::Ready(()),
-            },
+            Admission::Run => {
+                let Some(future) = self.future.as_mut() else { return Poll::Ready(()) };
+                match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+                    Ok(poll) => poll,
+                    Err(payload) => {
+                        let message = panic_message(&*payload);
+                        let panic = Panic { node: self.node, group: self.group, message };
+                        let place = &self.world.panic;
+                        let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+                        place.get_or_insert(panic);
+                        drop(place);
+                        self.future = None;
+                        Poll::Ready(())
+                    }
+                }
+            }
         }
     }
 }

@@ -97,6 +97,13 @@ impl Recorder {
         }
     }
 
+    /// Records nothing more. Engines call it when a run ends, before they tear its
+    /// tasks down: the order in which a runtime drops tasks is not promised, so what
+    /// destructors say must not be history.
+    pub fn stop(&self) {
+        self.lock().closed = true;
+    }
+
     /// Ends the recording: what tasks say while they are torn down is not history.
     pub fn close(&self) -> (History, TraceHash) {
         let ended_us = self.now_us();

@@ -1,1 +1,84 @@
-//! (being written)
+//! Plans as TOML files.
+//!
+//! ```toml
+//! schema = 1
+//! scenario = "redis-failover"
+//! seed = "0x2a"
+//! fence = "off"
+//!
+//! [lock]
+//! lease = "2s"
+//!
+//! [[fault]]
+//! kind = "machine-crash"
+//! node = "redis-1"
+//! after = "app-1 acquire 3 applied"
+//! delay = "5ms"
+//! for = "400ms"
+//! ```
+//!
+//! What is left out takes the scenario's default, so a file can be short; what is
+//! written is complete and canonical, and reading it gives the same plan. Times,
+//! rates and seeds are text (see [`time`](super::time), [`rate`](super::rate),
+//! [`seed`](super::seed)); `latency-sigma` is a number with up to three decimals. A
+//! fault begins `at` a time or `after` an event, with an optional `delay`; without
+//! `for` it lasts until the storm is over.
+//!
+//! Bad input gives exactly one error, which names file, line, column, what is wrong
+//! and the mend.
+//!
+//! Order of things: `document` is a TOML text whose values know their places,
+//! `read` turns it into a plan, `fault` does so for the lists of clocks and
+//! faults, `write` is the way back, and [`setting`] reads the same
+//! settings from the command line.
+
+pub(crate) mod document;
+pub(crate) mod fault;
+pub(crate) mod read;
+pub mod setting;
+pub(crate) mod write;
+
+use std::path::Path;
+
+use super::{Complaint, Plan, PlanError};
+use document::Document;
+
+pub use write::write;
+
+/// Reads a plan from `text`; `name` is what errors call it.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn parse(name: &str, text: &str) -> Result<Plan, PlanError> {
+    let document = Document { name, text };
+    let root = document.root()?;
+    read::plan(&document, &root, 0..text.len().min(1))
+}
+
+/// Reads the plan in the file at `path`.
+///
+/// # Errors
+/// Those of [`parse`], and files that cannot be read or are not UTF-8.
+pub fn load(path: &Path) -> Result<Plan, PlanError> {
+    let name = path.display().to_string();
+    parse(&name, &load_text(path)?)
+}
+
+/// The text of the file at `path`.
+pub(crate) fn load_text(path: &Path) -> Result<String, PlanError> {
+    let name = path.display().to_string();
+    let bytes = std::fs::read(path).map_err(|error| {
+        let mend = if path.is_dir() { "name a file" } else { "look at the path and its rights" };
+        PlanError::named(&name, Complaint::new(format!("cannot be read: {error}"), mend))
+    })?;
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let text = String::from_utf8_lossy(error.as_bytes());
+        let complaint =
+            Complaint::new("these bytes are not UTF-8", "restore the file, or write it as UTF-8");
+        PlanError::in_text(&name, &text, valid..valid + 1, complaint)
+    })
+}
+
+#[cfg(test)]
+mod tests;

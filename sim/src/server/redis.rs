@@ -1,3 +1,37 @@
 //! Redis 7.0 as clients see it.
+//!
+//! A server speaks RESP2 and RESP3 on any [`Stream`](lockstorm::host::Stream), keeps
+//! strings with expiries on its machine's wall clock, runs Lua scripts, and
+//! replicates asynchronously over the wire: also to and from a real Redis.
+//!
+//! # Layout
+//! - [`Server`] (in `server`), [`Settings`], [`ConfigFile`], [`ReplicationGate`]: what
+//!   an integrator needs.
+//! - [`observe`]: what the server tells whoever watches it.
+//! - [`codec`]: the protocol as bytes.
+//! - `state`: what is in memory, under one mutex; `keyspace`, `script`, `rdb`: parts of it.
+//! - `command`: the commands; `connection`: one client; `replication`: masters and replicas.
+//!
+//! It is not a cluster: who becomes master is decided elsewhere, as in Redis.
 
+pub mod codec;
+mod command;
+mod connection;
+pub mod failover;
+mod gate;
+mod glob;
+mod keyspace;
 pub mod observe;
+mod rdb;
+mod replication;
+mod script;
+mod server;
+mod settings;
+mod state;
+
+pub use gate::ReplicationGate;
+pub use server::Server;
+pub use settings::{ConfigFile, Master, Settings};
+
+/// The version whose behaviour this is, told by `INFO` and `HELLO`.
+pub const VERSION: &str = "7.0.15";

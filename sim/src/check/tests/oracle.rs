@@ -91,7 +91,9 @@ fn ends_promise(event: &Event, who: &str, witnessed: bool) -> bool {
         What::BeliefEnded { attempt, reason: BeliefEnd::Told } => {
             witnessed && attempt.to_string() == who
         }
-        What::ReleaseReturned { attempt, .. } => witnessed && attempt.to_string() == who,
+        What::ReleaseInvoked { attempt } | What::ReleaseReturned { attempt, .. } => {
+            witnessed && attempt.to_string() == who
+        }
         _ => false,
     }
 }
@@ -308,7 +310,8 @@ fn clean() -> impl Strategy<Value = Vec<Event>> {
         let (mut now, mut sales) = (0, Vec::new());
         for (n, (client, work_ms)) in sections.into_iter().enumerate() {
             let unit = n as u32 + 1;
-            let who = format!("app-{client}/{unit}");
+            // Odd and even in turn: every grant is a handover.
+            let who = format!("app-{}/{unit}", 2 * client + n as u64 % 2);
             sample = sample.at(now).grant(&who).at(now + work_ms).read(&who, unit);
             sample = sample.sell(&who, unit).let_go(&who);
             now += work_ms;
@@ -341,17 +344,20 @@ proptest! {
         // Any section but the last.
         let n = place.index(released.len() - 1);
 
-        // Drop: a release that was never applied, while the next is granted.
+        // Drop: a release that was never asked for, while the next is granted.
+        let asked = places(&events, |what| matches!(what, What::ReleaseInvoked { .. }));
         let mut dropped = events.clone();
-        dropped.remove(released[n]);
+        for place in [released[n], asked[n]] {
+            dropped.remove(place);
+        }
         prop_assert!(kinds_of(dropped).contains(&Kind::DoubleGrant));
 
-        // Retime: the next record is set just before the release is applied.
+        // Retime: the next record is set just before the release is asked for.
         let mut retimed = events.clone();
         let set = places(&events, |what| matches!(what, What::RecordSet { .. }))[n + 1];
         let mut early = retimed.remove(set);
-        early.at_us = events[released[n]].at_us;
-        retimed.insert(released[n], early);
+        early.at_us = events[asked[n]].at_us;
+        retimed.insert(asked[n], early);
         prop_assert!(kinds_of(retimed).contains(&Kind::DoubleGrant));
 
         // Swap: a section's sale with the next one's read.

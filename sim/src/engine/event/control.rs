@@ -1,0 +1,93 @@
+//! What faults do to a running stage on the event engine.
+
+use std::sync::Arc;
+
+use super::core::{Core, EventSubstrate, Step};
+use crate::engine::clock::ClockChange;
+use crate::engine::machine::SimulatedMachine;
+use crate::engine::world::NodeId;
+use crate::engine::{Control, Factory};
+
+pub(super) struct EventControl {
+    core: Arc<Core>,
+    substrate: Arc<EventSubstrate>,
+    factories: Arc<[Factory]>,
+}
+
+impl EventControl {
+    pub(super) fn new(
+        core: Arc<Core>,
+        substrate: Arc<EventSubstrate>,
+        factories: Arc<[Factory]>,
+    ) -> Self {
+        EventControl { core, substrate, factories }
+    }
+
+    /// Starts the node's program in a new incarnation, unless it is up.
+    pub(super) fn start_node(&self, node: NodeId) {
+        let world = &self.core.world;
+        let Some(incarnation) = world.start(node) else { return };
+        self.core.lock().network.start_machine(node);
+        let substrate = self.substrate.clone();
+        let host = SimulatedMachine::host(world.clone(), substrate, node, incarnation);
+        let program = (self.factories[node.index()])(host);
+        world.spawn(node, incarnation, "main", program);
+    }
+}
+
+impl Control for EventControl {
+    fn crash_process(&self, node: NodeId) {
+        if self.core.world.crash(node) {
+            self.core.change(|state, effects| {
+                let network = &mut state.network;
+                network.end_program(&mut state.queue, &self.core.world, node, effects);
+            });
+        }
+    }
+
+    fn crash_machine(&self, node: NodeId) {
+        self.core.world.crash(node);
+        self.core.change(|state, effects| state.network.end_machine(node, effects));
+    }
+
+    fn start(&self, node: NodeId) {
+        self.start_node(node);
+    }
+
+    fn pause(&self, node: NodeId, group: Option<&str>) {
+        self.core.world.pause(node, group);
+    }
+
+    fn resume(&self, node: NodeId, group: Option<&str>) {
+        self.core.world.resume(node, group);
+    }
+
+    fn cut(&self, from: NodeId, to: NodeId) {
+        self.core.lock().network.cut(from, to);
+    }
+
+    fn heal(&self, from: NodeId, to: NodeId) {
+        self.core.lock().network.heal(from, to);
+    }
+
+    fn slow(&self, from: NodeId, to: NodeId, extra_us: u64) {
+        self.core.lock().network.slow(from, to, extra_us);
+    }
+
+    fn change_clock(&self, node: NodeId, change: ClockChange) {
+        self.core.world.change_clock(node, change);
+        let wakers = self.core.lock().timers.fire_all_of(node);
+        for waker in wakers {
+            waker.wake();
+        }
+    }
+
+    fn after(&self, delay_us: u64, action: Box<dyn FnOnce() + Send>) {
+        let at_us = self.core.now_us() + delay_us;
+        self.core.lock().queue.push(at_us, Step::Action(action));
+    }
+
+    fn finish(&self) {
+        self.core.finish();
+    }
+}

@@ -1,0 +1,150 @@
+//! Turns the crank: a tokio current-thread runtime with paused time, driven from
+//! its `on_thread_park` hook, which runs exactly when no task is ready.
+//!
+//! Two clocks must agree to the microsecond: ours, in whose units events are
+//! scheduled, and tokio's, whose timer wheel has ticks of a millisecond and which,
+//! when paused, leaps by whole milliseconds *from wherever it stands*. Hence the
+//! rule: within a millisecond we advance tokio's clock ourselves, event by event;
+//! before tokio may leap, it is advanced to the next whole millisecond and its
+//! timers are processed there; and a sentinel timer stops the leap at the last whole
+//! millisecond before our next event.
+//!
+//! A waker that leads nowhere (its task has ended) must not let tokio park, or it
+//! would leap past events of ours that are due. After each event the run queue's
+//! depth is read, and while it is empty the next event is taken.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, RngSeed, RuntimeMetrics};
+use tokio::time::{Instant, Sleep};
+
+use super::control::EventControl;
+use super::core::{Core, EventSubstrate, Step};
+use crate::engine::world::NodeId;
+use crate::engine::{Factory, Stage};
+
+const MILLISECOND_US: u64 = 1_000;
+
+struct Driver {
+    core: Arc<Core>,
+    metrics: OnceLock<RuntimeMetrics>,
+    origin: OnceLock<Instant>,
+    sentinel: Mutex<Option<Pin<Box<Sleep>>>>,
+}
+
+/// Runs the stage to its end.
+pub(super) fn drive(core: &Arc<Core>, stage: Stage) {
+    let driver = Arc::new(Driver {
+        core: core.clone(),
+        metrics: OnceLock::new(),
+        origin: OnceLock::new(),
+        sentinel: Mutex::new(None),
+    });
+    let (parking, unparking) = (driver.clone(), driver.clone());
+    let built = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .rng_seed(RngSeed::from_bytes(&core.world.seed().to_le_bytes()))
+        .on_thread_park(move || parking.park())
+        .on_thread_unpark(move || unparking.follow())
+        .build();
+    let runtime = match built {
+        Ok(runtime) => runtime,
+        Err(error) => return core.get_stuck(format!("tokio's runtime did not start: {error}")),
+    };
+    // Set once, here: neither cell can be full.
+    let _ = driver.metrics.set(runtime.metrics());
+    runtime.block_on(async {
+        let _ = driver.origin.set(Instant::now());
+        open(core, stage);
+        std::future::poll_fn(|context: &mut Context<'_>| {
+            if core.is_finished() {
+                return Poll::Ready(());
+            }
+            core.lock().main = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    });
+    // Tasks are dropped with the runtime and may still reach for the core, so it
+    // must stand until then; the sentinel belongs to the runtime and must go first.
+    *driver.sentinel.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    drop(runtime);
+    drop(core.dismantle());
+}
+
+/// Schedules the end, lets the faults be scheduled, starts the nodes.
+fn open(core: &Arc<Core>, stage: Stage) {
+    let ending = core.clone();
+    core.lock().queue.push(stage.ends_at_us, Step::Action(Box::new(move || ending.finish())));
+    let factories: Arc<[Factory]> = stage.factories.into();
+    let substrate = Arc::new(EventSubstrate(core.clone()));
+    let control = Arc::new(EventControl::new(core.clone(), substrate, factories.clone()));
+    (stage.opening)(control.clone());
+    for index in 0..factories.len() {
+        control.start_node(NodeId(index as u16));
+    }
+}
+
+impl Driver {
+    /// Nothing is ready: take events until something is, or let tokio leap.
+    fn park(&self) {
+        let (Some(metrics), Some(_)) = (self.metrics.get(), self.origin.get()) else { return };
+        while !self.core.is_finished() {
+            if let Some(may_be_ready) = self.core.execute_due() {
+                if may_be_ready && is_ready(metrics) {
+                    return;
+                }
+                continue;
+            }
+            let now_us = self.core.now_us();
+            let next_ms_us = (now_us / MILLISECOND_US + 1) * MILLISECOND_US;
+            let is_whole = now_us.is_multiple_of(MILLISECOND_US);
+            let next_at_us = self.core.lock().queue.next_at_us();
+            match next_at_us {
+                Some(at_us) if at_us < next_ms_us => self.advance(at_us),
+                _ if !is_whole => return self.advance(next_ms_us),
+                Some(at_us) => return self.leap_to(at_us / MILLISECOND_US * MILLISECOND_US),
+                None => return,
+            }
+        }
+    }
+
+    /// Advances both clocks to `to_us`.
+    fn advance(&self, to_us: u64) {
+        let by_us = to_us - self.core.now_us();
+        self.core.world.set_now_us(to_us);
+        // One poll advances; what remains of the future is a yield that makes tokio
+        // look at its timers before it parks, which is wanted.
+        let mut advance = std::pin::pin!(tokio::time::advance(Duration::from_micros(by_us)));
+        let _ = advance.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    }
+
+    /// Lets tokio leap, to the earliest of its own timers and `to_us`.
+    fn leap_to(&self, to_us: u64) {
+        let Some(origin) = self.origin.get() else { return };
+        let deadline = *origin + Duration::from_micros(to_us);
+        let mut sentinel = self.sentinel.lock().unwrap_or_else(PoisonError::into_inner);
+        let sleep = sentinel.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        if sleep.deadline() != deadline {
+            sleep.as_mut().reset(deadline);
+        }
+        let _ = sleep.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    }
+
+    /// Follows tokio's clock after it may have leapt.
+    fn follow(&self) {
+        if let Some(origin) = self.origin.get() {
+            let now_us = (Instant::now() - *origin).as_micros() as u64;
+            self.core.world.set_now_us(now_us);
+        }
+    }
+}
+
+fn is_ready(metrics: &RuntimeMetrics) -> bool {
+    metrics.worker_local_queue_depth(0) != 0 || metrics.global_queue_depth() != 0
+}

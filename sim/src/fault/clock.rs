@@ -1,0 +1,49 @@
+//! A node's clocks run at another rate, or its wall clock jumps. Shows when the
+//! node's programs read a clock or wait by it.
+
+use super::{Ground, Sign};
+use crate::engine::clock::ClockChange;
+use crate::engine::world::Touch;
+use crate::plan::Micros;
+
+pub(super) fn rate_narration(node: &str, ppm: i64) -> String {
+    let direction = if ppm < 0 { "slow" } else { "fast" };
+    format!("{node}'s clocks run {} ppm {direction}", ppm.unsigned_abs())
+}
+
+pub(super) fn step_narration(node: &str, by_us: i64) -> String {
+    let direction = if by_us < 0 { "back" } else { "ahead" };
+    format!("{node}'s wall clock jumps {} {direction}", Micros(by_us.unsigned_abs()))
+}
+
+pub(super) fn begin_rate(node: &str, ppm: i64, ground: &Ground) -> Option<String> {
+    ground.control.change_clock(ground.find(node)?, ClockChange::Rate { ppm });
+    None
+}
+
+pub(super) fn end_rate(node: &str, ground: &Ground) {
+    if let Some(id) = ground.find(node) {
+        let ppm = ground.rates_ppm.get(&id).copied().unwrap_or(0);
+        ground.control.change_clock(id, ClockChange::Rate { ppm });
+    }
+}
+
+pub(super) fn begin_step(node: &str, by_us: i64, ground: &Ground) -> Option<String> {
+    ground.control.change_clock(ground.find(node)?, ClockChange::Step { by_us });
+    None
+}
+
+pub(super) fn end_step(node: &str, by_us: i64, ground: &Ground) {
+    if let Some(id) = ground.find(node) {
+        ground.control.change_clock(id, ClockChange::Step { by_us: by_us.saturating_neg() });
+    }
+}
+
+pub(super) fn showed(node: &str, sign: Sign, ground: &Ground) -> Option<String> {
+    match sign {
+        Sign::Touch(Touch::Clock { node: id }) if ground.find(node) == Some(id) => {
+            Some(format!("{node} read its clock"))
+        }
+        _ => None,
+    }
+}

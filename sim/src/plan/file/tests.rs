@@ -1,0 +1,329 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::plan::rules::first_problem;
+use crate::plan::{
+    Anchor, ClockPlan, Fault, FaultKind, Fence, Micros, Operation, Seed, When, scenario,
+};
+
+const SHORT: &str = r#"schema = 1
+scenario = "redis-failover"
+
+[lock]
+lease = "2s"
+
+[[fault]]
+kind = "machine-crash"
+node = "redis-1"
+after = "app-1 acquire 3 applied"
+"#;
+
+#[test]
+fn what_is_left_out_takes_the_default() {
+    let mut expected = scenario::default_plan("redis-failover", "redis", Fence::Off).unwrap();
+    expected.lock.lease = Micros::from_secs(2);
+    expected.faults.push(Fault {
+        kind: FaultKind::MachineCrash { node: "redis-1".to_owned() },
+        when: When::After { anchor: "app-1 acquire 3 applied".parse().unwrap(), delay: Micros(0) },
+        lasts: None,
+    });
+    assert_eq!(parse("short.toml", SHORT).unwrap(), expected);
+}
+
+#[test]
+fn the_written_form() {
+    let mut plan = parse("short.toml", SHORT).unwrap();
+    plan.seed = Seed(42);
+    plan.clocks.push(ClockPlan { node: "redis-2".to_owned(), offset_us: -250_000, rate_ppm: 500 });
+    plan.faults[0].lasts = Some(Micros::from_millis(400));
+    plan.faults.push(Fault {
+        kind: FaultKind::Partition {
+            from: vec!["redis-1".to_owned()],
+            to: vec!["redis-2".to_owned(), "redis-3".to_owned()],
+            one_way: true,
+        },
+        when: When::At(Micros::from_millis(2_100)),
+        lasts: None,
+    });
+    insta::assert_snapshot!(write(&plan));
+}
+
+/// A whole plan of which one line is replaced: (name, line to replace, by what).
+/// An empty line to replace means that the text is appended.
+const BAD: &[(&str, &str, &str)] = &[
+    ("wrong key", "lease = \"2s\"", "leese = \"2s\""),
+    ("key of another table", "lease = \"2s\"", "think = \"2s\""),
+    ("wrong type", "lease = \"2s\"", "lease = 2"),
+    ("no unit", "lease = \"2s\"", "lease = \"2\""),
+    ("negative time", "lease = \"2s\"", "lease = \"-2s\""),
+    ("lease too short", "lease = \"2s\"", "lease = \"1ms\""),
+    ("lease too long", "lease = \"2s\"", "lease = \"48h\""),
+    ("margin over lease", "lease = \"2s\"", "margin = \"120%\""),
+    ("unknown lock", "lease = \"2s\"", "name = \"rediss\""),
+    ("unknown scenario", "scenario = \"redis-failover\"", "scenario = \"redis-failovr\""),
+    ("no scenario", "scenario = \"redis-failover\"", ""),
+    ("unknown fence", "[lock]", "fence = \"half\"\n[lock]"),
+    ("fence without tokens", "lease = \"2s\"", "name = \"none\""),
+    ("zero duration", "[lock]", "duration = \"0s\"\n[lock]"),
+    ("seed as a number", "[lock]", "seed = 42\n[lock]"),
+    ("future schema", "schema = 1", "schema = 2"),
+    ("no schema", "schema = 1", ""),
+    ("schema as text", "schema = 1", "schema = \"1\""),
+    ("unknown node", "node = \"redis-1\"", "node = \"redis-4\""),
+    ("crash of the stock", "node = \"redis-1\"", "node = \"stock-1\""),
+    ("no node", "node = \"redis-1\"", ""),
+    ("unknown kind", "kind = \"machine-crash\"", "kind = \"machine-crush\""),
+    ("key of another kind", "node = \"redis-1\"", "node = \"redis-1\"\nextra = \"5ms\""),
+    ("both begins", "node = \"redis-1\"", "node = \"redis-1\"\nat = \"1s\""),
+    ("no begin", "after = \"app-1 acquire 3 applied\"", ""),
+    ("after the end", "after = \"app-1 acquire 3 applied\"", "at = \"10s\""),
+    ("lasts too long", "after = \"app-1 acquire 3 applied\"", "at = \"9s\"\nfor = \"2s\""),
+    ("delay of a time", "after = \"app-1 acquire 3 applied\"", "at = \"1s\"\ndelay = \"1s\""),
+    (
+        "unknown client",
+        "after = \"app-1 acquire 3 applied\"",
+        "after = \"app-7 acquire 3 applied\"",
+    ),
+    ("bad anchor", "after = \"app-1 acquire 3 applied\"", "after = \"app-1 read 3 returned\""),
+    ("sentinel alone", "[lock]", "[topology]\nredis = 1\n[lock]"),
+    ("no sentinel", "node = \"redis-1\"", "node = \"sentinel-1\""),
+    ("no record", "lease = \"2s\"", "name = \"none\""),
+    ("single brackets", "[[fault]]", "[fault]"),
+    ("duplicate key", "lease = \"2s\"", "lease = \"2s\"\nlease = \"3s\""),
+    ("duplicate table", "[lock]", "[lock]\n[lock]"),
+    ("truncated text", "after = \"app-1 acquire 3 applied\"", "after = \"app-1 acq"),
+    ("truncated key", "after = \"app-1 acquire 3 applied\"", "after ="),
+    ("too many redis", "[lock]", "[topology]\nredis = 70000\n[lock]"),
+    ("sigma", "[lock]", "[topology]\nlatency-sigma = 1e9\n[lock]"),
+    ("wide sigma", "[lock]", "[topology]\nlatency-sigma = 3.5\n[lock]"),
+    ("cut in a list", "after = \"app-1 acquire 3 applied\"", "from = [\"redis-1\",\n"),
+    ("lock as text", "[lock]", "lock = \"redis\"\n[topology]"),
+    ("two clocks", "[lock]", "[[clock]]\nnode = \"app-1\"\n[[clock]]\nnode = \"app-1\"\n[lock]"),
+    ("clock too fast", "[lock]", "[[clock]]\nnode = \"app-1\"\nrate = \"+200%\"\n[lock]"),
+    ("clock key", "[lock]", "[[clock]]\nnode = \"app-1\"\nratio = \"+2%\"\n[lock]"),
+    ("not TOML", "schema = 1", "{\"schema\": 1}"),
+];
+
+#[test]
+fn bad_files_give_one_error_with_place_and_mend() {
+    let mut lines = Vec::new();
+    for (name, from, to) in BAD {
+        assert!(SHORT.contains(from), "{name}");
+        let text = SHORT.replacen(from, to, 1);
+        let text = match *name {
+            "fence without tokens" => {
+                text.replacen("schema = 1", "schema = 1\nfence = \"full\"", 1)
+            }
+            "no sentinel" => text.replacen("[lock]", "[topology]\nsentinel = false\n[lock]", 1),
+            _ => text,
+        };
+        match parse("plan.toml", &text) {
+            Ok(plan) => panic!("{name} was read: {plan:?}"),
+            Err(error) => lines.push(format!("{name}:\n  {error}")),
+        }
+    }
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn sides_of_partitions_are_judged() {
+    let with = |sides: &str| {
+        let text = format!(
+            "schema = 1\nscenario = \"redis-failover\"\n[[fault]]\nkind = \"partition\"\nat = \
+             \"1s\"\n{sides}\n"
+        );
+        parse("plan.toml", &text).map(|_| ())
+    };
+    assert!(with("from = \"redis-1\"\nto = [\"redis-2\", \"redis-3\"]").is_ok());
+    let errors = [
+        with("from = []\nto = [\"redis-2\"]"),
+        with("from = [\"redis-1\"]\nto = [\"redis-2\", \"redis-1\"]"),
+        with("from = [\"redis-1\"]\nto = [\"redis-2\",\n  \"redis-9\"]"),
+        with("from = [\"redis-1\"]\nto = [7]"),
+        with("from = [\"redis-1\"]\nto = 7"),
+        with("to = [\"redis-1\"]"),
+    ]
+    .map(|result| result.unwrap_err().to_string());
+    insta::assert_snapshot!(errors.join("\n"));
+}
+
+/// What the program prints on a terminal without colours.
+#[test]
+fn the_error_with_its_snippet() {
+    let text = SHORT.replace("node = \"redis-1\"", "node = \"redis-4\"");
+    let error = parse("plan.toml", &text).unwrap_err();
+    let theme = miette::GraphicalTheme::unicode_nocolor();
+    let mut out = String::new();
+    miette::GraphicalReportHandler::new_themed(theme)
+        .with_width(100)
+        .render_report(&mut out, &error)
+        .unwrap();
+    insta::assert_snapshot!(out);
+}
+
+#[test]
+fn files_that_cannot_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = load(&folder.path().join("missing.toml")).unwrap_err().to_string();
+    assert!(missing.contains("missing.toml: cannot be read"), "{missing}");
+    assert!(load(folder.path()).unwrap_err().to_string().contains("name a file"));
+    let binary = folder.path().join("binary.toml");
+    std::fs::write(&binary, b"schema = 1\n\xff\xfe").unwrap();
+    let error = load(&binary).unwrap_err();
+    assert_eq!(error.position(), Some((2, 1)), "{error}");
+    let huge = " ".repeat(2 << 20);
+    assert!(parse("huge.toml", &huge).unwrap_err().to_string().contains("bytes"));
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    for text in [
+        format!("{}1", "a.".repeat(50_000)),
+        format!("{}1 = 1", "a.".repeat(50_000)),
+        format!("a = {}", "[".repeat(50_000)),
+        format!("a = {}", "{a=".repeat(50_000)),
+        format!("[{}a]", "a.".repeat(50_000)),
+        format!("{}a", "[".repeat(50_000)),
+    ] {
+        assert!(parse("deep.toml", &text).is_err());
+    }
+}
+
+fn times() -> impl Strategy<Value = Micros> {
+    prop_oneof![
+        (0u64..5_000).prop_map(Micros),
+        (0u64..5_000).prop_map(Micros::from_millis),
+        (0u64..5).prop_map(Micros::from_secs)
+    ]
+}
+
+fn nodes() -> impl Strategy<Value = Vec<String>> {
+    let all = scenario::default_plan("redis-failover", "redis", Fence::Off).unwrap();
+    Just(all.topology.nodes()).prop_shuffle()
+}
+
+fn begins() -> impl Strategy<Value = When> {
+    let anchors = (1u16..=3, 0usize..4, 1u32.., 0usize..4, times()).prop_map(
+        |(app, operation, ordinal, phase, delay)| {
+            let operation = Operation::ALL[operation];
+            let phases = operation.phases();
+            let phase = phases[phase % phases.len()];
+            When::After {
+                anchor: Anchor::new(&format!("app-{app}"), operation, ordinal, phase),
+                delay,
+            }
+        },
+    );
+    prop_oneof![times().prop_map(When::At), anchors]
+}
+
+fn kinds() -> impl Strategy<Value = FaultKind> {
+    (0u8..8, nodes(), 1usize..4, any::<bool>(), times(), 1i64..500_000).prop_map(
+        |(kind, nodes, cut, flag, time, number)| {
+            let (from, to) = (nodes[..cut].to_vec(), nodes[cut..].to_vec());
+            let node = nodes[0].clone();
+            let signed = if flag { number } else { -number };
+            match kind {
+                0 => FaultKind::ProcessCrash { node },
+                1 => FaultKind::MachineCrash { node },
+                2 => FaultKind::Pause { node, group: flag.then(|| "renewer".to_owned()) },
+                3 => FaultKind::Partition { from, to, one_way: flag },
+                4 => FaultKind::SlowLink { from, to, extra: time },
+                5 => FaultKind::ReplicationStall { node: "redis-2".to_owned() },
+                6 => FaultKind::ClockRate { node, ppm: signed },
+                _ => FaultKind::ClockStep { node, by_us: signed * 1_000 + 1 },
+            }
+        },
+    )
+}
+
+prop_compose! {
+    fn plans()(
+        seed: u64,
+        fence in 0usize..3,
+        scenario in 0usize..3,
+        numbers in prop::collection::vec(times(), 8),
+        margin_ppm in 0u32..1_000_000,
+        sigma in 0u32..=3_000,
+        deadline_check: bool,
+        units in 1u32..1_000,
+        offset in any::<i32>(),
+        faults in prop::collection::vec((kinds(), begins(), prop::option::of(times())), 0..5),
+    ) -> Plan {
+        let name = scenario::SCENARIOS[scenario].name;
+        let mut plan = scenario::default_plan(name, "redis", Fence::ALL[fence]).unwrap();
+        plan.seed = Seed(seed);
+        plan.lock.margin_ppm = margin_ppm;
+        plan.lock.command_timeout = numbers[0];
+        plan.lock.retry = numbers[1];
+        plan.topology.down_after = numbers[2];
+        plan.topology.latency = numbers[3];
+        plan.topology.latency_sigma_milli = sigma;
+        plan.workload.think = numbers[4];
+        plan.workload.work = numbers[5];
+        plan.workload.slow_work = numbers[6];
+        plan.workload.patience = numbers[7];
+        plan.workload.deadline_check = deadline_check;
+        plan.workload.units = units;
+        plan.clocks = vec![ClockPlan {
+            node: "redis-1".to_owned(),
+            offset_us: i64::from(offset),
+            rate_ppm: i64::from(offset) % 400_000,
+        }];
+        plan.faults =
+            faults.into_iter().map(|(kind, when, lasts)| Fault { kind, when, lasts }).collect();
+        plan
+    }
+}
+
+proptest! {
+    /// A possible plan is read back as it was; an impossible one is refused from its
+    /// file just as it is as a value.
+    #[test]
+    fn what_is_written_is_read_back(plan in plans()) {
+        let text = write(&plan);
+        match (first_problem(&plan), parse("plan.toml", &text)) {
+            (Ok(()), Ok(read)) => {
+                prop_assert_eq!(write(&read), text);
+                prop_assert_eq!(read, plan);
+            }
+            (Err(problem), Err(error)) => prop_assert_eq!(&problem.complaint, error.complaint()),
+            (problem, read) => prop_assert!(false, "{:?} {:?}\n{}", problem, read, text),
+        }
+    }
+
+    #[test]
+    fn no_text_makes_it_panic(text in ".{0,200}") {
+        let _ = parse("plan.toml", &text);
+    }
+
+    /// Plans with a few characters changed, taken out, or cut off at the end.
+    #[test]
+    fn no_mutated_plan_makes_it_panic(
+        seed: u64,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<char>(), 0u8..3), 0..6),
+        end in any::<prop::sample::Index>(),
+        cut: bool,
+    ) {
+        let plan =
+            Plan::from_seed("redis-failover", "redis", Fence::Off, Seed(seed)).unwrap();
+        let mut text: Vec<char> = write(&plan).chars().collect();
+        for (at, character, change) in changes {
+            let at = at.index(text.len());
+            match change {
+                0 => text[at] = character,
+                1 => text.insert(at, character),
+                _ => {
+                    text.remove(at);
+                }
+            }
+        }
+        if cut {
+            text.truncate(end.index(text.len()));
+        }
+        let text: String = text.into_iter().collect();
+        if let Err(error) = parse("plan.toml", &text) {
+            prop_assert_eq!(error.to_string().lines().count(), 1);
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! The table of a plan's single settings: how each is called, read and written.
+//!
+//! The reader of files, their writer and `--set key=value` all go by this table, so
+//! a setting that one of them knows is known to all. Lists (`[[clock]]`,
+//! `[[fault]]`) are not here.
+
+use super::complaint::{Complaint, listed, quoted};
+use super::scenario;
+use super::{Fence, Micros, Plan, Ppm, Seed};
+
+/// A value as it stands in a file or after `--set key=`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Raw<'a> {
+    /// A string of a file.
+    Text(&'a str),
+    /// An integer of a file; `None` if it is beyond 64 bits.
+    Integer(Option<i64>),
+    /// A real of a file, as written.
+    Real(&'a str),
+    /// A boolean of a file.
+    Flag(bool),
+    /// Something else of a file, by the name of its type.
+    Other(&'static str),
+    /// What stands after `--set key=`: of whatever type is wanted.
+    Bare(&'a str),
+}
+
+impl<'a> Raw<'a> {
+    fn described(&self) -> String {
+        match self {
+            Raw::Text(text) | Raw::Bare(text) => format!("the text {}", quoted(text)),
+            Raw::Integer(Some(number)) => format!("the integer {number}"),
+            Raw::Integer(None) => "an integer beyond 64 bits".to_owned(),
+            Raw::Real(text) => format!("the number {text}"),
+            Raw::Flag(flag) => format!("the boolean {flag}"),
+            Raw::Other(kind) => (*kind).to_owned(),
+        }
+    }
+
+    fn expected(&self, what: &str, mend: impl Into<String>) -> Complaint {
+        Complaint::new(format!("expected {what}, found {}", self.described()), mend)
+    }
+
+    /// As text.
+    pub fn text(self) -> Result<&'a str, Complaint> {
+        match self {
+            Raw::Text(text) | Raw::Bare(text) => Ok(text),
+            _ => Err(self.expected("text", "write it in quotation marks")),
+        }
+    }
+
+    /// As anything that is written as text, such as a time; `example` is one.
+    pub fn parsed<T>(self, noun: &str, example: &str) -> Result<T, Complaint>
+    where
+        T: std::str::FromStr<Err = Complaint>,
+    {
+        match self {
+            Raw::Text(text) | Raw::Bare(text) => text.parse(),
+            _ => Err(self.expected(noun, format!("write it as text, such as {}", quoted(example)))),
+        }
+    }
+
+    /// As a duration.
+    pub fn time(self) -> Result<Micros, Complaint> {
+        self.parsed("a time with a unit", "250ms")
+    }
+
+    /// As a whole number up to `most`.
+    pub fn count(self, most: u32) -> Result<u32, Complaint> {
+        let number = match self {
+            Raw::Integer(number) => number,
+            Raw::Bare(text) => text.parse().ok(),
+            _ => None,
+        };
+        number
+            .and_then(|number| u32::try_from(number).ok())
+            .filter(|number| *number <= most)
+            .ok_or_else(|| {
+                self.expected("a whole number", format!("write a number from 0 to {most}"))
+            })
+    }
+
+    /// As true or false.
+    pub fn flag(self) -> Result<bool, Complaint> {
+        match self {
+            Raw::Flag(flag) => Ok(flag),
+            Raw::Bare("true") => Ok(true),
+            Raw::Bare("false") => Ok(false),
+            _ => {
+                Err(self.expected("true or false", "write true or false, without quotation marks"))
+            }
+        }
+    }
+
+    /// As thousandths: a number with up to three decimals.
+    fn milli(self) -> Result<u32, Complaint> {
+        let written = match self {
+            Raw::Integer(Some(number)) => number.to_string(),
+            Raw::Real(text) | Raw::Bare(text) => text.to_owned(),
+            _ => String::new(),
+        };
+        super::time::decimal_times(&written, 1_000)
+            .ok()
+            .and_then(|milli| u32::try_from(milli).ok())
+            .ok_or_else(|| {
+                self.expected(
+                    "a number with at most three decimals",
+                    "write it without quotation marks, such as 0.4",
+                )
+            })
+    }
+}
+
+/// One setting.
+pub struct Key {
+    /// The table it stands in; empty for the top of the file.
+    pub section: &'static str,
+    /// Its name there.
+    pub name: &'static str,
+    /// Puts a value into a plan.
+    pub set: fn(&mut Plan, Raw<'_>) -> Result<(), Complaint>,
+    /// The plan's value as TOML.
+    pub show: fn(&Plan) -> String,
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Key({})", self.path())
+    }
+}
+
+impl Key {
+    /// The whole name, such as `lock.lease`.
+    pub fn path(&self) -> String {
+        joined(self.section, self.name)
+    }
+}
+
+/// `section.name`, or the name alone at the top.
+pub fn joined(section: &str, name: &str) -> String {
+    if section.is_empty() { name.to_owned() } else { format!("{section}.{name}") }
+}
+
+/// A TOML string.
+pub fn toml_text(text: &str) -> String {
+    let mut written = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => {
+                written.push('\\');
+                written.push(character);
+            }
+            control if control.is_control() => {
+                written.push_str(&format!("\\u{:04X}", u32::from(control)));
+            }
+            plain => written.push(plain),
+        }
+    }
+    written.push('"');
+    written
+}
+
+fn toml_of(value: impl std::fmt::Display) -> String {
+    toml_text(&value.to_string())
+}
+
+macro_rules! key {
+    ($section:literal, $name:literal, |$plan:ident, $raw:ident| $set:expr, |$shown:ident| $show:expr) => {
+        Key {
+            section: $section,
+            name: $name,
+            set: |$plan, $raw| {
+                $set;
+                Ok(())
+            },
+            show: |$shown| $show,
+        }
+    };
+}
+
+macro_rules! time_key {
+    ($section:literal, $name:literal, $($field:ident).+) => {
+        key!($section, $name, |plan, raw| plan.$($field).+ = raw.time()?,
+            |plan| toml_of(plan.$($field).+))
+    };
+}
+
+macro_rules! count_key {
+    ($section:literal, $name:literal, $($field:ident).+) => {
+        key!($section, $name,
+            |plan, raw| plan.$($field).+ = raw.count(u32::MAX)?,
+            |plan| plan.$($field).+.to_string())
+    };
+}
+
+macro_rules! small_count_key {
+    ($section:literal, $name:literal, $($field:ident).+) => {
+        key!($section, $name,
+            |plan, raw| plan.$($field).+ =
+                u16::try_from(raw.count(u32::from(u16::MAX))?).unwrap_or(u16::MAX),
+            |plan| plan.$($field).+.to_string())
+    };
+}
+
+macro_rules! flag_key {
+    ($section:literal, $name:literal, $($field:ident).+) => {
+        key!($section, $name, |plan, raw| plan.$($field).+ = raw.flag()?,
+            |plan| plan.$($field).+.to_string())
+    };
+}
+
+/// All settings, in the order in which they are written.
+pub const KEYS: &[Key] = &[
+    key!(
+        "",
+        "scenario",
+        |plan, raw| plan.scenario = scenario::find(raw.text()?)?.name.to_owned(),
+        |plan| toml_text(&plan.scenario)
+    ),
+    key!(
+        "",
+        "seed",
+        |plan, raw| plan.seed = raw.parsed::<Seed>("a seed", "0x2a")?,
+        |plan| toml_of(plan.seed)
+    ),
+    time_key!("", "duration", duration),
+    key!("", "fence", |plan, raw| plan.fence = raw.parsed("off, write or full", "full")?, |plan| {
+        toml_text(plan.fence.name())
+    }),
+    key!(
+        "lock",
+        "name",
+        |plan, raw| plan.lock.name = scenario::find_lock(raw.text()?)?.name.to_owned(),
+        |plan| toml_text(&plan.lock.name)
+    ),
+    time_key!("lock", "lease", lock.lease),
+    key!("lock", "margin", |plan, raw| plan.lock.margin_ppm = share(raw)?, |plan| toml_text(
+        &Ppm(i64::from(plan.lock.margin_ppm)).without_plus()
+    )),
+    time_key!("lock", "command-timeout", lock.command_timeout),
+    time_key!("lock", "retry", lock.retry),
+    small_count_key!("topology", "redis", topology.redis),
+    flag_key!("topology", "sentinel", topology.sentinel),
+    small_count_key!("topology", "apps", topology.apps),
+    time_key!("topology", "latency", topology.latency),
+    key!(
+        "topology",
+        "latency-sigma",
+        |plan, raw| plan.topology.latency_sigma_milli = raw.milli()?,
+        |plan| milli_text(plan.topology.latency_sigma_milli)
+    ),
+    time_key!("topology", "down-after", topology.down_after),
+    count_key!("workload", "units", workload.units),
+    time_key!("workload", "think", workload.think),
+    time_key!("workload", "work", workload.work),
+    count_key!("workload", "slow-per-mille", workload.slow_per_mille),
+    time_key!("workload", "slow-work", workload.slow_work),
+    time_key!("workload", "patience", workload.patience),
+    flag_key!("workload", "deadline-check", workload.deadline_check),
+];
+
+/// The sections of single settings, in the order in which they are written.
+pub const SECTIONS: [&str; 3] = ["lock", "topology", "workload"];
+
+/// A share of a whole: 0 to 100 %, ppm.
+fn share(raw: Raw<'_>) -> Result<u32, Complaint> {
+    let Ppm(ppm) = raw.parsed("a share", "1%")?;
+    u32::try_from(ppm).map_err(|_| {
+        Complaint::new(
+            format!("a share of {} cannot be", Ppm(ppm).without_plus()),
+            "write one from 0% to below 100%",
+        )
+    })
+}
+
+/// Thousandths as a TOML real.
+fn milli_text(milli: u32) -> String {
+    let fraction = format!("{:03}", milli % 1_000);
+    let fraction = fraction.trim_end_matches('0');
+    format!("{}.{}", milli / 1_000, if fraction.is_empty() { "0" } else { fraction })
+}
+
+impl Fence {
+    /// All of them.
+    pub const ALL: [Fence; 3] = [Fence::Off, Fence::Write, Fence::Full];
+
+    /// As written in plans and after `--fence`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Fence::Off => "off",
+            Fence::Write => "write",
+            Fence::Full => "full",
+        }
+    }
+}
+
+impl std::fmt::Display for Fence {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for Fence {
+    type Err = Complaint;
+
+    fn from_str(text: &str) -> Result<Self, Complaint> {
+        Fence::ALL.into_iter().find(|fence| fence.name() == text).ok_or_else(|| Complaint {
+            what: format!("there is no fence {}", quoted(text)),
+            mend: format!("allowed: {}", listed(Fence::ALL.map(Fence::name))),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_is_shown_as_it_is_set() {
+        let plan = scenario::default_plan("redis-failover", "redis", Fence::Off).unwrap();
+        let mut other = scenario::default_plan("redis-long-lease", "none", Fence::Off).unwrap();
+        for key in KEYS {
+            let shown = (key.show)(&plan);
+            (key.set)(&mut other, Raw::Bare(shown.trim_matches('"'))).unwrap();
+            assert_eq!((key.show)(&other), shown, "{key:?}");
+        }
+        assert_eq!(other, plan);
+    }
+
+    #[test]
+    fn thousandths_are_exact() {
+        for (raw, milli) in [(Raw::Real("0.4"), 400), (Raw::Integer(Some(1)), 1_000)] {
+            assert_eq!(raw.milli(), Ok(milli));
+        }
+        assert_eq!(milli_text(400), "0.4");
+        assert_eq!(milli_text(1_000), "1.0");
+        for bad in [Raw::Real("0.0001"), Raw::Real("nan"), Raw::Real("-0.4"), Raw::Real("4e-1")] {
+            assert!(bad.milli().is_err());
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! What makes a plan possible.
+//!
+//! The rules look at the value, not at a text, so that plans from files, from flags
+//! and from code are held to the same. A problem names the settings that it is about,
+//! the most telling first; the reader of files finds their lines.
+
+use std::collections::BTreeSet;
+
+use super::complaint::{Complaint, quoted};
+use super::scenario;
+use super::{
+    Fault, FaultKind, Fence, Micros, Operation, Phase, Plan, PlanError, Ppm, SignedMicros, When,
+};
+
+/// A broken rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The settings it is about, such as `lock.lease` or `fault[2].node`; the first
+    /// that stands in the file is the place of the error.
+    pub at: Vec<String>,
+    /// What is wrong, and the mend.
+    pub complaint: Complaint,
+}
+
+impl Plan {
+    /// Whether the plan is possible.
+    ///
+    /// # Errors
+    /// The first broken rule; the place is the setting's name.
+    pub fn check(&self) -> Result<(), PlanError> {
+        first_problem(self).map_err(|problem| {
+            let place = problem.at.first().cloned().unwrap_or_default();
+            PlanError::named(format!("plan: {place}"), problem.complaint)
+        })
+    }
+}
+
+/// The first broken rule, settings before clocks before faults.
+pub fn first_problem(plan: &Plan) -> Result<(), Problem> {
+    times(plan)?;
+    names(plan)?;
+    sizes(plan)?;
+    clocks(plan)?;
+    for (position, fault) in plan.faults.iter().enumerate() {
+        FaultRules { plan, fault, at: format!("fault[{position}]") }.check()?;
+    }
+    Ok(())
+}
+
+fn problem<T>(at: &[&str], what: impl Into<String>, mend: impl Into<String>) -> Result<T, Problem> {
+    let at = at.iter().map(|at| (*at).to_owned()).collect();
+    Err(Problem { at, complaint: Complaint::new(what, mend) })
+}
+
+const SECOND: Micros = Micros::from_secs(1);
+const DAY: Micros = Micros::from_secs(86_400);
+
+fn times(plan: &Plan) -> Result<(), Problem> {
+    let (lock, topology, work) = (&plan.lock, &plan.topology, &plan.workload);
+    let millisecond = Micros::from_millis(1);
+    for (at, time, least, most) in [
+        ("duration", plan.duration, Micros::from_millis(100), DAY),
+        ("lock.lease", lock.lease, Micros::from_millis(10), DAY),
+        ("lock.command-timeout", lock.command_timeout, millisecond, DAY),
+        ("lock.retry", lock.retry, millisecond, DAY),
+        ("topology.latency", topology.latency, Micros(1), SECOND),
+        ("topology.down-after", topology.down_after, millisecond, DAY),
+        ("workload.think", work.think, Micros(0), DAY),
+        ("workload.work", work.work, Micros(0), DAY),
+        ("workload.slow-work", work.slow_work, Micros(0), DAY),
+        ("workload.patience", work.patience, Micros(0), DAY),
+    ] {
+        if time < least {
+            return problem(
+                &[at],
+                format!("{at} is {time}, too short"),
+                format!("write at least {least}"),
+            );
+        }
+        if time > most {
+            return problem(
+                &[at],
+                format!("{at} is {time}, too long"),
+                format!("write at most {most}"),
+            );
+        }
+    }
+    if !lock.lease.0.is_multiple_of(1_000) {
+        return problem(
+            &["lock.lease"],
+            format!("lock.lease is {}, and leases are counted in milliseconds", lock.lease),
+            "round it to whole milliseconds",
+        );
+    }
+    if lock.margin_ppm >= 1_000_000 {
+        return problem(
+            &["lock.margin"],
+            format!(
+                "a margin of {} leaves nothing of the lease",
+                Ppm(i64::from(lock.margin_ppm)).without_plus()
+            ),
+            "write less than 100%",
+        );
+    }
+    Ok(())
+}
+
+fn names(plan: &Plan) -> Result<(), Problem> {
+    let at = |at: &str, complaint| Problem { at: vec![at.to_owned()], complaint };
+    scenario::find(&plan.scenario).map_err(|complaint| at("scenario", complaint))?;
+    let lock =
+        scenario::find_lock(&plan.lock.name).map_err(|complaint| at("lock.name", complaint))?;
+    if plan.fence != Fence::Off && !lock.tokens {
+        return problem(
+            &["fence", "lock.name"],
+            format!("the lock {} gives no fencing tokens", quoted(lock.name)),
+            "write fence = \"off\", or take a lock with tokens, such as \"redis\"",
+        );
+    }
+    Ok(())
+}
+
+fn sizes(plan: &Plan) -> Result<(), Problem> {
+    let (topology, work) = (&plan.topology, &plan.workload);
+    for (at, number, least, most) in [
+        ("topology.redis", u32::from(topology.redis), 1, 16),
+        ("topology.apps", u32::from(topology.apps), 1, 200),
+        ("topology.latency-sigma", topology.latency_sigma_milli, 0, 3_000),
+        ("workload.units", work.units, 1, 1_000_000),
+        ("workload.slow-per-mille", work.slow_per_mille, 0, 1_000),
+    ] {
+        if number < least || number > most {
+            let (shown, most) = match at {
+                "topology.latency-sigma" => ("too wide a spread".to_owned(), "3.0".to_owned()),
+                _ => (number.to_string(), most.to_string()),
+            };
+            return problem(
+                &[at],
+                format!("{at} is {shown}"),
+                format!("write a number from {least} to {most}"),
+            );
+        }
+    }
+    if topology.sentinel && topology.redis < 2 {
+        return problem(
+            &["topology.sentinel", "topology.redis"],
+            "sentinel-1 has no replica to promote: there is one redis server",
+            "write sentinel = false, or redis = 2 or more",
+        );
+    }
+    Ok(())
+}
+
+fn clocks(plan: &Plan) -> Result<(), Problem> {
+    let mut seen = BTreeSet::new();
+    for (position, clock) in plan.clocks.iter().enumerate() {
+        let at = format!("clock[{position}]");
+        known_node(plan, &format!("{at}.node"), &clock.node)?;
+        if !seen.insert(clock.node.as_str()) {
+            return problem(
+                &[&format!("{at}.node")],
+                format!("{} has a clock already", clock.node),
+                "write one [[clock]] for a node",
+            );
+        }
+        rate(&format!("{at}.rate"), clock.rate_ppm)?;
+        step(&format!("{at}.offset"), clock.offset_us)?;
+    }
+    Ok(())
+}
+
+/// Beyond half and double nothing is an oscillator any more.
+fn rate(at: &str, ppm: i64) -> Result<(), Problem> {
+    if (-500_000..=1_000_000).contains(&ppm) {
+        return Ok(());
+    }
+    problem(&[at], format!("no clock runs at {}", Ppm(ppm)), "write a rate from -50% to +100%")
+}
+
+/// The year in which storms begin has room for this much.
+fn step(at: &str, by_us: i64) -> Result<(), Problem> {
+    const MOST_US: u64 = 365 * 86_400 * 1_000_000;
+    if by_us.unsigned_abs() <= MOST_US {
+        return Ok(());
+    }
+    let by = SignedMicros(by_us);
+    problem(&[at], format!("{by} is more than a year"), "write at most 8760h, either way")
+}
+
+fn known_node(plan: &Plan, at: &str, name: &str) -> Result<(), Problem> {
+    let nodes = plan.topology.nodes();
+    if nodes.iter().any(|node| node == name) {
+        return Ok(());
+    }
+    let mut complaint = Complaint::unknown("node", name, nodes.iter().map(String::as_str));
+    if name == super::SENTINEL_NODE {
+        complaint.what = format!("there is no node {}: [topology] says so", quoted(name));
+        complaint.mend = "write sentinel = true there, or name another node".to_owned();
+    }
+    Err(Problem { at: vec![at.to_owned()], complaint })
+}
+
+/// The rules for one fault.
+struct FaultRules<'a> {
+    plan: &'a Plan,
+    fault: &'a Fault,
+    at: String,
+}
+
+impl FaultRules<'_> {
+    fn key(&self, name: &str) -> String {
+        format!("{}.{name}", self.at)
+    }
+
+    /// A problem at the fault's key `name`, or else at the fault.
+    fn problem<T>(
+        &self,
+        name: &str,
+        what: impl Into<String>,
+        mend: impl Into<String>,
+    ) -> Result<T, Problem> {
+        problem(&[&self.key(name), &self.at], what, mend)
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        match &self.fault.kind {
+            FaultKind::ProcessCrash { node } | FaultKind::MachineCrash { node } => {
+                self.node(node)?;
+                self.may_crash(node)?;
+            }
+            FaultKind::Pause { node, group } => {
+                self.node(node)?;
+                self.group(group.as_deref())?;
+            }
+            FaultKind::Partition { from, to, .. } => self.sides(from, to)?,
+            FaultKind::SlowLink { from, to, extra } => {
+                self.sides(from, to)?;
+                self.extra(*extra)?;
+            }
+            FaultKind::ReplicationStall { node } => {
+                self.node(node)?;
+                self.may_stall(node)?;
+            }
+            FaultKind::ClockRate { node, ppm } => {
+                self.node(node)?;
+                rate(&self.key("rate"), *ppm)?;
+                if *ppm == 0 {
+                    return self.problem("rate", "a rate of 0ppm is no fault", "write another");
+                }
+            }
+            FaultKind::ClockStep { node, by_us } => {
+                self.node(node)?;
+                step(&self.key("by"), *by_us)?;
+                if *by_us == 0 {
+                    return self.problem("by", "a step of 0s is no fault", "write another");
+                }
+            }
+        }
+        self.times()
+    }
+
+    fn node(&self, name: &str) -> Result<(), Problem> {
+        known_node(self.plan, &self.key("node"), name)
+    }
+
+    fn may_crash(&self, node: &str) -> Result<(), Problem> {
+        if node != super::STOCK_NODE {
+            return Ok(());
+        }
+        self.problem(
+            "node",
+            format!("{node} must not crash: its books are what the verdict is judged by"),
+            "pause it, or cut it off",
+        )
+    }
+
+    fn may_stall(&self, node: &str) -> Result<(), Problem> {
+        if !node.starts_with("redis-") {
+            return self.problem(
+                "node",
+                format!("{node} replicates nothing"),
+                "name a redis server",
+            );
+        }
+        if self.plan.topology.redis < 2 {
+            return self.problem(
+                "node",
+                format!("{node} has no replica that could lag"),
+                "write redis = 2 or more in [topology]",
+            );
+        }
+        Ok(())
+    }
+
+    fn group(&self, group: Option<&str>) -> Result<(), Problem> {
+        let fits = |name: &str| {
+            (1..=32).contains(&name.len())
+                && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+        };
+        match group {
+            Some(name) if !fits(name) => self.problem(
+                "group",
+                format!("{} is no name of a task group", quoted(name)),
+                "write lower-case letters and dashes, such as \"renewer\"",
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn sides(&self, from: &[String], to: &[String]) -> Result<(), Problem> {
+        let mut seen = BTreeSet::new();
+        for (side, nodes) in [("from", from), ("to", to)] {
+            if nodes.is_empty() {
+                return self.problem(side, format!("{side} names nobody"), "name a node or more");
+            }
+            for (position, node) in nodes.iter().enumerate() {
+                let at = format!("{}[{position}]", self.key(side));
+                known_node(self.plan, &at, node)?;
+                if !seen.insert(node) {
+                    return problem(
+                        &[&at],
+                        format!("{node} is named twice"),
+                        "name each node once, on one side",
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn extra(&self, extra: Micros) -> Result<(), Problem> {
+        if extra == Micros(0) {
+            return self.problem("extra", "0s more is no fault", "write a longer time");
+        }
+        if extra > self.plan.duration {
+            return self.problem(
+                "extra",
+                format!("{extra} more is longer than the storm ({})", self.plan.duration),
+                "write a shorter time, or a partition",
+            );
+        }
+        Ok(())
+    }
+
+    fn times(&self) -> Result<(), Problem> {
+        let end = self.plan.duration;
+        let begins = match &self.fault.when {
+            When::At(at) if *at >= end => {
+                return self.problem(
+                    "at",
+                    format!("{at} is not before the end of the storm ({end})"),
+                    "write an earlier time, or a longer duration",
+                );
+            }
+            When::At(at) => *at,
+            When::After { anchor, delay } => {
+                self.anchor(anchor)?;
+                if *delay >= end {
+                    return self.problem(
+                        "delay",
+                        format!("a delay of {delay} is as long as the storm ({end})"),
+                        "write a shorter one",
+                    );
+                }
+                *delay
+            }
+        };
+        match self.fault.lasts {
+            Some(Micros(0)) => self.problem(
+                "for",
+                "a fault for 0s is no fault",
+                "write a longer time, or leave `for` out to let it last until the storm is over",
+            ),
+            Some(lasts) if begins.0.saturating_add(lasts.0) > end.0 => self.problem(
+                "for",
+                format!("lasting {lasts} from {begins}, it ends after the storm ({end})"),
+                "write a shorter time, or leave `for` out to let it last until the storm is over",
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn anchor(&self, anchor: &super::Anchor) -> Result<(), Problem> {
+        let (plan, at) = (self.plan, self.key("after"));
+        let apps = plan.topology.app_nodes();
+        if !apps.contains(&anchor.client) {
+            let known = apps.iter().map(String::as_str);
+            let complaint = Complaint::unknown("client", &anchor.client, known);
+            return Err(Problem { at: vec![at], complaint });
+        }
+        if let Err(complaint) = anchor.possible() {
+            return Err(Problem { at: vec![at], complaint });
+        }
+        let of_record = matches!(anchor.operation, Operation::Acquire | Operation::Release)
+            && matches!(anchor.phase, Phase::Applied | Phase::Replicated);
+        let keeps_records = scenario::find_lock(&plan.lock.name).is_ok_and(|lock| lock.records);
+        if of_record && !keeps_records {
+            return problem(
+                &[&at],
+                format!(
+                    "the lock {} keeps no record that could be {}",
+                    quoted(&plan.lock.name),
+                    anchor.phase.name()
+                ),
+                "write invoked or returned",
+            );
+        }
+        if anchor.phase == Phase::Replicated && plan.topology.redis < 2 {
+            return problem(
+                &[&at],
+                "nothing is replicated: there is one redis server",
+                "write redis = 2 or more in [topology], or another phase",
+            );
+        }
+        Ok(())
+    }
+}

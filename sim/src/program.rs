@@ -1,0 +1,52 @@
+//! The command line: what the verbs and flags are, and who does them.
+//!
+//! Order of things: [`arguments`] is the grammar; [`demonstrate`], [`run`], [`hunt`],
+//! [`kept`], [`serve`] do the verbs; [`exit`] has the codes.
+
+mod arguments;
+mod demonstrate;
+mod exit;
+mod hunt;
+mod kept;
+mod run;
+mod serve;
+
+use std::io::{self, BufReader};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Verb};
+use exit::Failure;
+
+/// Parses, does, and says how it went.
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are no errors; clap's own 2 is our 64.
+            let code = if error.use_stderr() { exit::USAGE } else { exit::SAFE };
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    let result = match arguments.verb {
+        None => demonstrate::demonstrate(),
+        Some(Verb::Run(arguments)) => run::run(&arguments),
+        Some(Verb::Replay(arguments)) => run::replay(&arguments),
+        Some(Verb::Hunt(arguments)) => hunt::hunt(&arguments),
+        Some(Verb::Seeds(verb)) => kept::kept(&verb),
+        Some(Verb::Serve(verb)) => serve::serve(&verb),
+        Some(Verb::Worker) => work(),
+    };
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => failure.tell(),
+    }
+}
+
+fn work() -> Result<u8, Failure> {
+    let input = BufReader::new(io::stdin());
+    lockstorm_sim::hunt::worker::serve(input, io::stdout().lock()).map_err(Failure::internal)?;
+    Ok(exit::SAFE)
+}

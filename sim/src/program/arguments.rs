@@ -1,0 +1,228 @@
+//! The grammar of the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use lockstorm_sim::plan::{Fence, Seed};
+
+/// Puts distributed locks through a storm, by seed.
+///
+/// Without a verb: a guided demonstration of how replication lag loses a lock.
+#[derive(Debug, Parser)]
+#[command(name = "lockstorm", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Option<Verb>,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 safe, 1 violation, 2 unknown, inert or not expressible, \
+3 nondeterminism, 64 usage or bad input, 70 internal.";
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Run one plan: drawn from a seed, or from a file.
+    Run(RunArguments),
+    /// Run many seeds and examine what fails.
+    Hunt(HuntArguments),
+    /// Run a plan file or a seed file again, on both engines.
+    Replay(ReplayArguments),
+    /// The kept plans under `seeds/`.
+    #[command(subcommand)]
+    Seeds(SeedsVerb),
+    /// Open a simulated server on a TCP port.
+    #[command(subcommand)]
+    Serve(ServeVerb),
+    /// Serve a hunt (for lockstorm's own use).
+    #[command(hide = true)]
+    Worker,
+}
+
+/// Which storm.
+#[derive(Debug, Clone, Args)]
+pub struct StormArguments {
+    /// The scenario.
+    #[arg(long, default_value = "redis-failover")]
+    pub scenario: String,
+    /// The lock under test.
+    #[arg(long, default_value = "redis")]
+    pub lock: String,
+    /// How much of the fence the stock uses.
+    #[arg(long, value_enum, default_value_t = FenceArgument::Off)]
+    pub fence: FenceArgument,
+    /// A knob of the plan, such as `lock.lease=2s`; may be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_and_value)]
+    pub settings: Vec<(String, String)>,
+    /// Calm weather: the plans without their faults.
+    #[arg(long)]
+    pub calm: bool,
+    /// The engine.
+    #[arg(long, value_enum, default_value_t = EngineArgument::Event)]
+    pub engine: EngineArgument,
+}
+
+/// `run`.
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// A plan file (TOML) instead of a drawn plan.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "scenario", "lock", "fence"])]
+    pub plan: Option<PathBuf>,
+    /// The seed, hex with 0x or decimal.
+    #[arg(long, default_value = "0x0")]
+    pub seed: Seed,
+    /// Which storm.
+    #[command(flatten)]
+    pub storm: StormArguments,
+    /// Print the plan and run nothing.
+    #[arg(long)]
+    pub print_plan: bool,
+    /// How to tell it.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// `hunt`.
+#[derive(Debug, Args)]
+pub struct HuntArguments {
+    /// Which storm.
+    #[command(flatten)]
+    pub storm: StormArguments,
+    /// How many seeds.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub seeds: u64,
+    /// The first of them.
+    #[arg(long, default_value = "0x0")]
+    pub seed: Seed,
+    /// How many worker processes.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: u16,
+    /// Write the plan of each failure into this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
+    /// How to tell it.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// `replay`.
+#[derive(Debug, Args)]
+pub struct ReplayArguments {
+    /// A plan file or a seed file.
+    pub file: PathBuf,
+    /// The engine.
+    #[arg(long, value_enum, default_value_t = EngineArgument::Event)]
+    pub engine: EngineArgument,
+    /// How to tell it.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// `seeds`.
+#[derive(Debug, Subcommand)]
+pub enum SeedsVerb {
+    /// Run every kept plan and compare with what is expected of it.
+    Check {
+        /// The folder.
+        #[arg(default_value = "seeds")]
+        folder: PathBuf,
+    },
+    /// Keep the plan of a failing seed under `known-unsafe/`.
+    Add {
+        /// The seed.
+        #[arg(long)]
+        seed: Seed,
+        /// Which storm.
+        #[command(flatten)]
+        storm: StormArguments,
+        /// The file's name, without folder and ending.
+        #[arg(long)]
+        id: String,
+        /// One sentence in English.
+        #[arg(long)]
+        title: String,
+        /// The same in Chinese.
+        #[arg(long)]
+        title_zh: String,
+        /// The folder.
+        #[arg(long, default_value = "seeds")]
+        folder: PathBuf,
+    },
+}
+
+/// `serve`.
+#[derive(Debug, Subcommand)]
+pub enum ServeVerb {
+    /// A Redis server on 127.0.0.1.
+    Redis {
+        /// The port; 0 chooses a free one.
+        #[arg(long, default_value_t = 6379)]
+        port: u16,
+    },
+}
+
+/// How something is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// One JSON value.
+    Json,
+}
+
+/// `--fence`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FenceArgument {
+    /// Tokens are not looked at.
+    Off,
+    /// Only writes show their token.
+    Write,
+    /// Reads and writes show their token.
+    Full,
+}
+
+impl FenceArgument {
+    /// As the plan has it.
+    pub fn fence(self) -> Fence {
+        match self {
+            FenceArgument::Off => Fence::Off,
+            FenceArgument::Write => Fence::Write,
+            FenceArgument::Full => Fence::Full,
+        }
+    }
+
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            FenceArgument::Off => "off",
+            FenceArgument::Write => "write",
+            FenceArgument::Full => "full",
+        }
+    }
+}
+
+/// `--engine`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EngineArgument {
+    /// Fast, with the whole fault model.
+    Event,
+    /// The reference.
+    Turmoil,
+}
+
+impl EngineArgument {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            EngineArgument::Event => "event",
+            EngineArgument::Turmoil => "turmoil",
+        }
+    }
+}
+
+fn key_and_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write KEY=VALUE, such as lock.lease=2s".to_owned()),
+    }
+}

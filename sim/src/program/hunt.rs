@@ -1,0 +1,215 @@
+//! `lockstorm hunt`: many seeds over worker processes; each failure is repeated in a
+//! fresh process, asked about under turmoil, and told: the first of its signature in
+//! full, the others by the line that runs them again.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, stderr};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use lockstorm_sim::check::Verdict;
+use lockstorm_sim::hunt::examine::{Examination, examine};
+use lockstorm_sim::hunt::{Quarry, Summary, pack};
+use lockstorm_sim::plan::file;
+use lockstorm_sim::report::block::{Failure as Told, failure_block};
+use lockstorm_sim::report::{json, table};
+use lockstorm_sim::storm::confirm::Confirmation;
+use lockstorm_sim::storm::repeat::Repetition;
+use lockstorm_sim::storm::{self, Run};
+
+use super::arguments::{EngineArgument, Format, HuntArguments};
+use super::exit::Failure;
+use super::run::{command_of_seed, quarry};
+
+/// `lockstorm hunt`.
+pub fn hunt(arguments: &HuntArguments) -> Result<u8, Failure> {
+    let quarry = quarry(&arguments.storm);
+    // Refuse bad flags before any worker is started.
+    quarry.plan(arguments.seed)?;
+    if let Some(folder) = &arguments.out {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Failure::usage(format!("{}: {error}", folder.display())))?;
+    }
+    let program = std::env::current_exe().map_err(Failure::internal)?;
+    let summaries = run_all(arguments, &quarry, &program)?;
+    let failures = summaries.iter().filter(|summary| !summary.verdict.is_safe());
+    let failures: Vec<&Summary> = failures.collect();
+    let examined = examine_all(arguments, &quarry, &failures, &program)?;
+    if let Some(folder) = &arguments.out {
+        write_plans(folder, &examined)?;
+    }
+    match arguments.format {
+        Format::Text => tell(arguments, &summaries, &examined),
+        Format::Json => {
+            let failures = examined.iter().map(|failure| {
+                let reproduce = command_of_seed(failure.run.plan.seed, &arguments.storm);
+                json::run_value(&told(failure, &reproduce))
+            });
+            println!("{}", json::hunt_json(&quarry, &summaries, failures.collect()));
+        }
+    }
+    let nondeterministic = examined.iter().any(|failure| failure.is_nondeterministic());
+    let verdicts = summaries.iter().map(|summary| summary.verdict);
+    let all = verdicts.chain(nondeterministic.then_some(Verdict::Nondeterminism));
+    Ok(Verdict::merge(all).exit_code())
+}
+
+/// A failure that was run again and asked about.
+struct Examined {
+    run: Run,
+    examination: Examination,
+}
+
+impl Examined {
+    fn is_nondeterministic(&self) -> bool {
+        matches!(self.examination.repetition, Repetition::Differs { .. })
+    }
+}
+
+fn run_all(
+    arguments: &HuntArguments,
+    quarry: &Quarry,
+    program: &PathBuf,
+) -> Result<Vec<Summary>, Failure> {
+    let bar = progress("seeds", arguments.seeds);
+    let mut failures = 0_u64;
+    let mut summaries = Vec::new();
+    let jobs = usize::from(arguments.jobs);
+    let result = pack::run(quarry, arguments.seed, arguments.seeds, jobs, program, |summary| {
+        failures += u64::from(!summary.verdict.is_safe());
+        summaries.push(summary);
+        bar.set_message(format!("{failures} not safe"));
+        bar.inc(1);
+        true
+    });
+    bar.finish_and_clear();
+    result.map_err(Failure::internal)?;
+    Ok(summaries)
+}
+
+/// Examines all failures, as many at once as there are jobs.
+fn examine_all(
+    arguments: &HuntArguments,
+    quarry: &Quarry,
+    failures: &[&Summary],
+    program: &PathBuf,
+) -> Result<Vec<Examined>, Failure> {
+    let bar = progress("failures examined", failures.len() as u64);
+    let next = AtomicUsize::new(0);
+    let found = Mutex::new(BTreeMap::new());
+    std::thread::scope(|scope| {
+        for _ in 0..arguments.jobs {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(summary) = failures.get(index) else { return };
+                    let result = examine_one(quarry, summary, program);
+                    bar.inc(1);
+                    found.lock().unwrap_or_else(PoisonError::into_inner).insert(index, result);
+                }
+            });
+        }
+    });
+    bar.finish_and_clear();
+    found.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
+}
+
+fn examine_one(quarry: &Quarry, summary: &Summary, program: &PathBuf) -> Result<Examined, Failure> {
+    let plan = quarry.plan(summary.seed)?;
+    let engine =
+        storm::engine(&quarry.engine).ok_or_else(|| Failure::internal("the engine is missing"))?;
+    let run = storm::run(&plan, engine.as_ref());
+    let is_event = quarry.engine == EngineArgument::Event.name();
+    let confirm = is_event && summary.verdict == Verdict::Violation;
+    let mut examination = match examine(&run, &quarry.engine, confirm, program) {
+        Ok(examination) => examination,
+        // A plan that kills its process is told as what it is.
+        Err(error) => {
+            let repetition = Repetition::FreshThread { why: error.to_string() };
+            Examination { repetition, confirmation: None }
+        }
+    };
+    if !summary.trace.is_empty() && summary.trace != run.trace_hash.to_string() {
+        examination.repetition = Repetition::Differs { first: None };
+    }
+    Ok(Examined { run, examination })
+}
+
+fn told<'a>(failure: &'a Examined, reproduce: &'a str) -> Told<'a> {
+    Told {
+        run: &failure.run,
+        position: None,
+        repetition: Some(&failure.examination.repetition),
+        confirmation: failure.examination.confirmation.as_ref(),
+        reproduce,
+    }
+}
+
+fn tell(arguments: &HuntArguments, summaries: &[Summary], examined: &[Examined]) {
+    let mut told_signatures = BTreeMap::new();
+    for failure in examined {
+        let signature = failure.run.judgement.signature();
+        *told_signatures.entry(signature).or_insert(0_u64) += 1;
+    }
+    let mut seen = BTreeMap::new();
+    for failure in examined {
+        let signature = failure.run.judgement.signature();
+        if seen.insert(signature.clone(), ()).is_some() {
+            continue;
+        }
+        let reproduce = command_of_seed(failure.run.plan.seed, &arguments.storm);
+        println!("{}", failure_block(&told(failure, &reproduce)));
+        let more = told_signatures.get(&signature).map_or(0, |count| count - 1);
+        if more > 0 {
+            println!("  … and {more} more with this signature\n");
+        }
+    }
+    if examined.len() > seen.len() {
+        println!("All {} runs that were not safe:", examined.len());
+        for failure in examined {
+            println!("  {}", one_line(arguments, failure));
+        }
+        println!();
+    }
+    println!(
+        "{}",
+        table::summary(
+            summaries,
+            examined.iter().map(|failure| { failure.examination.confirmation.as_ref() })
+        )
+    );
+}
+
+fn one_line(arguments: &HuntArguments, failure: &Examined) -> String {
+    let reproduce = command_of_seed(failure.run.plan.seed, &arguments.storm);
+    let confirmation = failure.examination.confirmation.as_ref();
+    let confirmation = confirmation.map_or_else(String::new, |c: &Confirmation| format!("  # {c}"));
+    format!("{reproduce}{confirmation}")
+}
+
+fn write_plans(folder: &Path, examined: &[Examined]) -> Result<(), Failure> {
+    for failure in examined {
+        let plan = &failure.run.plan;
+        let path = folder.join(format!("{}-{}-{}.toml", plan.scenario, plan.lock.name, plan.seed));
+        std::fs::write(&path, file::write(plan))
+            .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    }
+    Ok(())
+}
+
+/// A progress bar where a terminal watches, nothing elsewhere.
+fn progress(what: &'static str, length: u64) -> ProgressBar {
+    if !stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(length);
+    let template = "{bar:30} {pos}/{len} {prefix}  {per_sec}  {eta} left  {msg}";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.set_prefix(what);
+    bar
+}

@@ -1,0 +1,278 @@
+//! The block that a failing storm prints: what happened, in one sentence; what came of
+//! it; which run that was; the story; why; what to try; and last, on one line, the
+//! command that shows it again.
+//!
+//! Runs that failed without a violation have the same block with what is missing in
+//! place of the story ([`missing`]). A run that did not repeat has no story: what was
+//! seen may not be what happened ([`nondeterminism`]).
+
+mod missing;
+mod nondeterminism;
+
+use crate::check::{Judgement, Language, Verdict};
+use crate::history::{History, What};
+use crate::plan::Plan;
+use crate::report::layout::{WIDTH, counted, fold, grouped, labelled};
+use crate::report::manner::{Charset, Manner};
+use crate::report::story::Story;
+use crate::report::subject::{self, Subject};
+use crate::report::why;
+use crate::storm::Run;
+use crate::storm::confirm::Confirmation;
+use crate::storm::repeat::Repetition;
+
+/// A run to be told of.
+#[derive(Clone, Copy, Debug)]
+pub struct Failure<'a> {
+    /// The run.
+    pub run: &'a Run,
+    /// The how-manieth of how many it was.
+    pub position: Option<(u64, u64)>,
+    /// How it repeated, if it was tried.
+    pub repetition: Option<&'a Repetition>,
+    /// What the reference engine says of it, if it was asked.
+    pub confirmation: Option<&'a Confirmation>,
+    /// The command that runs it again.
+    pub reproduce: &'a str,
+}
+
+/// How wide the labels of the last part are, with their indentation.
+const LABEL: usize = 14;
+
+/// The block of `failure` in the characters of this process's locale, without colours.
+/// It has no more than 40 lines, and no line feed at its end.
+pub fn failure_block(failure: &Failure<'_>) -> String {
+    failure_block_in(failure, &Manner::from_environment())
+}
+
+/// The block of `failure` in this manner.
+pub fn failure_block_in(failure: &Failure<'_>, manner: &Manner) -> String {
+    let mut block = Block::new(manner);
+    block.rule();
+    match failure.repetition {
+        Some(Repetition::Differs { first }) => {
+            nondeterminism::tell(&mut block, failure, first.as_ref());
+        }
+        _ => tell(&mut block, failure),
+    }
+    block.labelled("Reproduce", &[failure.reproduce]);
+    block.rule();
+    block.text.trim_end().to_owned()
+}
+
+/// A block that is being written.
+pub(super) struct Block<'m> {
+    manner: &'m Manner,
+    text: String,
+}
+
+impl<'m> Block<'m> {
+    fn new(manner: &'m Manner) -> Self {
+        Block { manner, text: String::new() }
+    }
+
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+
+    fn blank(&mut self) {
+        self.line("");
+    }
+
+    fn rule(&mut self) {
+        let rule = self.manner.charset.fit(&"─".repeat(WIDTH));
+        let rule = self.manner.style.faint(&rule);
+        self.line(&rule);
+    }
+
+    /// A paragraph, indented.
+    fn paragraph(&mut self, text: &str) {
+        for line in fold(&self.manner.charset.fit(text), WIDTH - 2) {
+            self.line(&format!("  {line}"));
+        }
+    }
+
+    /// Each of `texts` behind `label`, folded. Nothing without texts.
+    fn labelled(&mut self, label: &str, texts: &[&str]) {
+        for (n, text) in texts.iter().enumerate() {
+            let label = if n == 0 { format!("  {label}") } else { String::new() };
+            let text = self.manner.charset.fit(text);
+            // A command must stay on one line to be copied.
+            if label.trim() == "Reproduce" {
+                self.line(&format!("{label:LABEL$}{text}"));
+            } else {
+                self.line(&labelled(&label, LABEL, &text));
+            }
+        }
+    }
+
+    /// The facts of a run: which, from which plan, on which build.
+    fn facts(&mut self, failure: &Failure<'_>) {
+        let run = failure.run;
+        let plan = &run.plan;
+        let mut which = vec![plan.seed.to_string()];
+        if let Some((index, count)) = failure.position {
+            which.push(format!("run {} of {}", grouped(index), grouped(count)));
+        }
+        which.push(format!("{} simulated", seconds(run.history.ended_us)));
+        which.push(counted(run.ending.steps, "step"));
+        self.fact("seed", &which);
+        let faults = counted(plan.faults.len() as u64, "fault");
+        let fence = plan.fence.name();
+        self.fact("plan", &[plan.scenario.clone(), format!("fence {fence}"), faults]);
+        let build = format!("{} · {}", self.manner.build, run.engine);
+        self.fact("build", &[format!("{build} · trace {}", run.trace_hash)]);
+    }
+
+    fn fact(&mut self, label: &str, facts: &[String]) {
+        let facts = self.manner.charset.fit(&facts.join("    "));
+        self.line(&format!("  {label:8}{facts}"));
+    }
+}
+
+/// The first line: the verdict, the kinds, the lock; the same in Chinese.
+pub(super) fn headline(
+    verdict: Verdict,
+    judgement: &Judgement,
+    plan: &Plan,
+    manner: &Manner,
+) -> String {
+    let word = verdict.word(Language::English).to_uppercase();
+    let word = match verdict {
+        Verdict::Safe | Verdict::SafeByFence => manner.style.good(&word),
+        Verdict::Violation | Verdict::Nondeterminism | Verdict::Internal => manner.style.bad(&word),
+        Verdict::Unknown | Verdict::Inert | Verdict::NotExpressible => manner.style.warning(&word),
+    };
+    let kinds = match verdict {
+        Verdict::Violation => subject::kinds(judgement, true),
+        Verdict::SafeByFence => subject::kinds(judgement, false),
+        _ => Vec::new(),
+    };
+    let named = |language| {
+        let names: Vec<&str> = kinds.iter().map(|(kind, _)| kind.word(language)).collect();
+        names.join(", ")
+    };
+    let mut line = word;
+    if !kinds.is_empty() {
+        line.push_str("  ");
+        line.push_str(&named(Language::English));
+    }
+    line.push_str(&format!("   lock {}", plan.lock.name));
+    if manner.charset.has_chinese() {
+        line.push_str(&format!(
+            "   {} {}",
+            verdict.word(Language::Chinese),
+            named(Language::Chinese)
+        ));
+    }
+    line.trim_end().to_owned()
+}
+
+/// The block of a run that repeated, or was not repeated.
+fn tell(block: &mut Block<'_>, failure: &Failure<'_>) {
+    let run = failure.run;
+    let judgement = &run.judgement;
+    block.line(&headline(judgement.verdict, judgement, &run.plan, block.manner));
+    let subject = match judgement.verdict {
+        Verdict::Violation | Verdict::SafeByFence | Verdict::Safe => {
+            Subject::of(&run.history, judgement)
+        }
+        _ => None,
+    };
+    match subject {
+        Some(subject) => found(block, failure, &subject),
+        None => missing::tell(block, failure),
+    }
+    if let Some(confirmation) = failure.confirmation {
+        let label = match confirmation {
+            Confirmation::Confirmed { .. } => "Confirmed",
+            _ => "Unconfirmed",
+        };
+        block.labelled(label, &[&confirmation.to_string()]);
+    }
+    match failure.repetition {
+        Some(Repetition::FreshProcess) => {
+            block.labelled("Repeated", &["the same trace in a fresh process"]);
+        }
+        Some(Repetition::FreshThread { why }) => {
+            let how = format!("the same trace on a fresh thread (no fresh process: {why})");
+            block.labelled("Repeated", &[&how]);
+        }
+        Some(Repetition::Differs { .. }) | None => {}
+    }
+}
+
+/// Sentence, effect, facts, story, why, what to try.
+fn found(block: &mut Block<'_>, failure: &Failure<'_>, subject: &Subject<'_>) {
+    let run = failure.run;
+    block.paragraph(&subject.finding.sentence());
+    if let Some(effect) = effect(&run.history, subject) {
+        block.paragraph(&format!("Effect: {effect}"));
+    }
+    let others = others(&run.judgement);
+    if !others.is_empty() {
+        block.paragraph(&format!("In all: {others}."));
+    }
+    block.blank();
+    block.facts(failure);
+    block.blank();
+    let heading = block.manner.style.strong("What happened");
+    block.line(&format!("  {heading}"));
+    for line in Story::of(&run.history, &run.plan, subject).lines(block.manner) {
+        block.line(&line);
+    }
+    block.blank();
+    block.labelled("Why", &[&why::why(subject)]);
+    block.labelled("Try", &why::proposals(subject, &run.plan));
+}
+
+/// What it did to the stock, from its books; `None` where it did nothing.
+pub(super) fn effect(history: &History, subject: &Subject<'_>) -> Option<String> {
+    let (units, sales) = history.events.iter().rev().find_map(|event| match &event.what {
+        What::Ledger { units, sales } => Some((*units, sales)),
+        _ => None,
+    })?;
+    let harm = subject.harm?;
+    let mut sold: Vec<u32> = sales.iter().map(|(unit, _)| *unit).collect();
+    sold.sort_unstable();
+    let total = sold.len() as u64;
+    sold.dedup();
+    sold.retain(|unit| (1..=units).contains(unit));
+    let over = total - sold.len() as u64;
+    if units == 1 {
+        return Some(format!("stock 1, sold {} (oversold by {}).", grouped(total), grouped(over)));
+    }
+    let (units, total) = (grouped(u64::from(units)), grouped(total));
+    let in_all = format!("stock {units}, sold {total}, oversold by {}.", grouped(over));
+    if std::ptr::eq(harm, subject.finding) {
+        return Some(in_all);
+    }
+    Some(format!("{} {in_all}", harm.sentence()))
+}
+
+/// The kinds of all findings with their numbers, where there is more than is told.
+fn others(judgement: &Judgement) -> String {
+    let violations = subject::kinds(judgement, true).into_iter().map(|found| (found, ""));
+    let advisories =
+        subject::kinds(judgement, false).into_iter().map(|found| (found, " (advisory)"));
+    let all: Vec<_> = violations.chain(advisories).collect();
+    if all.len() < 2 && all.iter().all(|((_, count), _)| *count < 2) {
+        return String::new();
+    }
+    let counted = all.iter().map(|((kind, count), note)| {
+        let times = if *count > 1 { format!(" ×{}", grouped(*count)) } else { String::new() };
+        format!("{kind}{times}{note}")
+    });
+    counted.collect::<Vec<_>>().join(", ")
+}
+
+/// Simulated time with one decimal: `6.2 s`.
+pub(super) fn seconds(us: u64) -> String {
+    format!("{}.{} s", grouped(us / 1_000_000), us / 100_000 % 10)
+}
+
+/// The block of `failure` in these characters, without colours.
+pub fn failure_block_with(failure: &Failure<'_>, charset: Charset) -> String {
+    failure_block_in(failure, &Manner::of(charset))
+}

@@ -1,0 +1,134 @@
+//! What a run without a finding lacks, and the mend: no verdict without a reason.
+
+use super::{Block, Failure};
+use crate::check::{Goal, Judgement, Verdict};
+use crate::fault;
+use crate::plan::{Plan, When};
+use crate::report::layout::counted;
+
+pub(super) fn tell(block: &mut Block<'_>, failure: &Failure<'_>) {
+    let run = failure.run;
+    let judgement = &run.judgement;
+    let (sentence, mends) = match judgement.verdict {
+        Verdict::Unknown => unknown(judgement),
+        Verdict::Inert => (inert_sentence(&run.plan), vec![INERT_MEND.to_owned()]),
+        Verdict::NotExpressible => not_expressible(failure),
+        Verdict::Internal => internal(failure),
+        Verdict::Nondeterminism => (
+            "The same plan was run twice, and the two traces differ.".to_owned(),
+            vec!["run it once more: the block of a single failure says where".to_owned()],
+        ),
+        Verdict::Safe | Verdict::SafeByFence | Verdict::Violation => (
+            format!(
+                "Nothing is wrong: {}, {} took effect.",
+                counted(judgement.goals.handovers as u64, "handover"),
+                counted(judgement.goals.touched.len() as u64, "fault"),
+            ),
+            Vec::new(),
+        ),
+    };
+    block.paragraph(&sentence);
+    block.blank();
+    block.facts(failure);
+    block.blank();
+    if judgement.verdict == Verdict::Inert {
+        for line in inert_faults(judgement, &run.plan) {
+            block.paragraph(&line);
+        }
+        block.blank();
+    }
+    let mends: Vec<&str> = mends.iter().map(String::as_str).collect();
+    block.labelled("Mend", &mends);
+}
+
+fn unknown(judgement: &Judgement) -> (String, Vec<String>) {
+    let mut missing = Vec::new();
+    let mut mends = Vec::new();
+    for failed in &judgement.failed {
+        missing.push(format!("the checker {} failed: {}", failed.checker, failed.message));
+        mends.push(
+            "a checker that fails is a bug of lockstorm: please report it with the line below"
+                .to_owned(),
+        );
+    }
+    for goal in &judgement.goals.missed {
+        let (what, mend) = match goal {
+            Goal::Handover => (
+                "the lock never passed from one client to another",
+                "give the storm more time (--set duration=20s), more clients (--set \
+                 topology.apps=3) or more patience (--set workload.patience=10s)",
+            ),
+            Goal::FaultTookEffect => {
+                ("no fault had an observable effect", "anchor a fault to an event that happens")
+            }
+            Goal::BooksRead => (
+                "units were sold, and the stock's books were never read",
+                "the run ended before its clients: give it less to do, or look for a client that \
+                 never comes back",
+            ),
+        };
+        missing.push(what.to_owned());
+        mends.push(mend.to_owned());
+    }
+    if missing.is_empty() {
+        missing.push("no goal is known to have been met".to_owned());
+    }
+    mends.dedup();
+    (format!("Nothing can be said of this run: {}.", missing.join("; ")), mends)
+}
+
+const INERT_MEND: &str = "anchor a fault to an event that happens (after = \"app-1 acquire 2 \
+                          applied\"), or move it to where its nodes have something to do";
+
+fn inert_sentence(plan: &Plan) -> String {
+    match plan.faults.len() {
+        1 => "The plan has a fault, and it had no observable effect: this run proves nothing."
+            .to_owned(),
+        many => format!(
+            "The plan has {many} faults, and none had an observable effect: this run proves \
+             nothing.",
+        ),
+    }
+}
+
+/// What became of each fault that touched nothing; of many, the first eight.
+fn inert_faults(judgement: &Judgement, plan: &Plan) -> Vec<String> {
+    const MOST: usize = 8;
+    let inert = &judgement.goals.inert;
+    let lines = inert.iter().take(MOST).map(|inert| {
+        let planned = plan.faults.get(inert.fault);
+        let narration = planned.map(|fault| fault::narration(&fault.kind));
+        let what = narration.unwrap_or_else(|| inert.description.clone());
+        let became = match (inert.began, planned.map(|fault| &fault.when)) {
+            (Some(_), _) => "it began, and nothing met it".to_owned(),
+            (None, Some(When::After { anchor, .. })) => {
+                format!("it never began: `{anchor}` never happened")
+            }
+            (None, Some(When::At(at))) => format!("it never began: the storm was over before {at}"),
+            (None, None) => "it never began".to_owned(),
+        };
+        format!("fault {}: {what}; {became}", inert.fault)
+    });
+    let mut lines: Vec<String> = lines.collect();
+    if inert.len() > MOST {
+        lines.push(format!("and {} more", inert.len() - MOST));
+    }
+    lines
+}
+
+fn not_expressible(failure: &Failure<'_>) -> (String, Vec<String>) {
+    let run = failure.run;
+    let clause = run.ending.stuck.as_deref().unwrap_or("a part of the plan");
+    let sentence =
+        format!("{} cannot do what the plan asks: {clause}. Nothing was run.", run.engine);
+    (sentence, vec!["run it on the engine that can do all of it: --engine event".to_owned()])
+}
+
+fn internal(failure: &Failure<'_>) -> (String, Vec<String>) {
+    let why = failure.run.ending.stuck.as_deref().unwrap_or("it did not say why");
+    let why = why.trim_end_matches('.');
+    let sentence = format!("The run came to no end of its own: {why}.");
+    let mend = "a lock that panics or never yields is a bug of the lock; anything else is a bug of \
+                lockstorm: please report it with the line below";
+    (sentence, vec![mend.to_owned()])
+}

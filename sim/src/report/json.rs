@@ -1,0 +1,264 @@
+//! A run as JSON: the machine's view, schema version 1.
+//!
+//! Field names are kebab-case and stable. A field that may be absent is `null`, never
+//! left out, so that a reader can tell "not asked" from "not known in this version".
+//! Seeds and hashes are strings: 64 bits survive no JSON reader.
+//!
+//! | field | what |
+//! |---|---|
+//! | `schema` | 1; a reader refuses what it does not know |
+//! | `lockstorm` | the version that wrote it |
+//! | `verdict`, `exit-code` | stable name; what the program exits with for this run alone |
+//! | `signature` | what makes two failures the same bug |
+//! | `seed`, `scenario`, `lock`, `fence`, `engine`, `trace` | which run it was |
+//! | `ended-us`, `steps`, `messages` | simulated µs, engine steps, messages between nodes |
+//! | `stuck` | why the run came to no end, or was not begun |
+//! | `findings` | kind, severity, sentence, lock, parties, interval in µs, event ids, blame, details |
+//! | `goals`, `failed-checkers` | what the silence of a run is worth |
+//! | `story` | the steps of the story, of the gravest finding |
+//! | `why` | one sentence |
+//! | `repetition`, `confirmation` | whether it came back the same; what the reference engine says |
+//! | `reproduce` | the command |
+//! | `plan` | the whole plan as TOML, as a file holds it |
+//!
+//! A hunt has `schema`, `lockstorm`, `verdict` and `exit-code` likewise, of all its
+//! runs; `quarry` (what was hunted), `tally` (what was counted), `bound` (what a clean
+//! hunt proves) and `failures`, each of them a run.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::check::goals::Goals;
+use crate::check::{FailedChecker, Finding, Verdict};
+use crate::hunt::{Quarry, Summary};
+use crate::plan::file;
+use crate::report::block::Failure;
+use crate::report::story::{Mark, Story};
+use crate::report::subject::Subject;
+use crate::report::table::Tally;
+use crate::report::why;
+use crate::storm::confirm::Confirmation;
+use crate::storm::repeat::Repetition;
+
+/// Version of the schema.
+pub const SCHEMA: u32 = 1;
+
+/// A run as JSON. See the module's table for the fields.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "the module's table has them")]
+pub struct Document<'a> {
+    pub schema: u32,
+    pub lockstorm: &'static str,
+    pub verdict: Verdict,
+    pub exit_code: u8,
+    pub signature: String,
+    pub seed: String,
+    pub scenario: &'a str,
+    pub lock: &'a str,
+    pub fence: &'static str,
+    pub engine: &'a str,
+    pub trace: String,
+    pub ended_us: u64,
+    pub steps: u64,
+    pub messages: u64,
+    pub stuck: Option<&'a str>,
+    pub findings: Vec<Told<'a>>,
+    pub goals: &'a Goals,
+    pub failed_checkers: &'a [FailedChecker],
+    pub story: Vec<Step>,
+    pub why: Option<String>,
+    pub repetition: Option<Repeated<'a>>,
+    pub confirmation: Option<Confirmed<'a>>,
+    pub reproduce: &'a str,
+    pub plan: String,
+}
+
+/// A finding with its sentence.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Told<'a> {
+    /// The finding as one English sentence.
+    pub sentence: String,
+    /// All of it.
+    #[serde(flatten)]
+    pub finding: &'a Finding,
+}
+
+/// A step of the story.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Step {
+    /// The event's id.
+    pub event: Option<u64>,
+    /// Simulated time, µs.
+    pub at_us: u64,
+    /// Who, or who to whom.
+    pub who: String,
+    /// What.
+    pub what: String,
+    /// How it went; may be empty.
+    pub outcome: String,
+    /// `fault`, `wrong`, `held`, or `null`.
+    pub mark: Option<&'static str>,
+    /// What is wrong with it; may be empty.
+    pub remark: String,
+}
+
+/// Whether a run came back the same.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", tag = "how")]
+pub enum Repeated<'a> {
+    /// In a fresh process.
+    FreshProcess,
+    /// On a fresh thread.
+    FreshThread {
+        /// Why not in a process.
+        why: &'a str,
+    },
+    /// It did not.
+    Differs {
+        /// The first event that differs, if one does.
+        event: Option<u64>,
+        /// What it was, as JSON in a string.
+        was: Option<&'a str>,
+        /// What it is now.
+        is: Option<&'a str>,
+    },
+}
+
+/// What the reference engine says.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Confirmed<'a> {
+    /// For people.
+    pub text: String,
+    /// For machines.
+    #[serde(flatten)]
+    pub confirmation: &'a Confirmation,
+}
+
+/// A run as a JSON value; see the module's table.
+pub fn run_value(failure: &Failure<'_>) -> Value {
+    value(&Document::of(failure))
+}
+
+/// A run as JSON text of several lines.
+pub fn run_json(failure: &Failure<'_>) -> String {
+    format!("{:#}", run_value(failure))
+}
+
+/// A hunt as JSON text of several lines: what was hunted, what was counted, and the
+/// failures as [`run_value`] gives them.
+pub fn hunt_json(quarry: &Quarry, summaries: &[Summary], failures: Vec<Value>) -> String {
+    let tally = Tally::of(summaries);
+    let verdict = tally.verdict();
+    let hunt = Hunt {
+        schema: SCHEMA,
+        lockstorm: env!("CARGO_PKG_VERSION"),
+        verdict,
+        exit_code: verdict.exit_code(),
+        quarry,
+        bound: tally.bound(),
+        tally,
+        failures,
+    };
+    format!("{:#}", value(&hunt))
+}
+
+/// What cannot be serialised says so instead; there is nothing of that sort here: no
+/// map has keys that are no text.
+fn value(document: &impl Serialize) -> Value {
+    serde_json::to_value(document).unwrap_or_else(|error| Value::String(error.to_string()))
+}
+
+/// A hunt.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Hunt<'a> {
+    schema: u32,
+    lockstorm: &'static str,
+    verdict: Verdict,
+    exit_code: u8,
+    quarry: &'a Quarry,
+    tally: Tally,
+    bound: Option<String>,
+    failures: Vec<Value>,
+}
+
+impl<'a> Document<'a> {
+    /// The document of a run.
+    pub fn of(failure: &Failure<'a>) -> Document<'a> {
+        let run = failure.run;
+        let judgement = &run.judgement;
+        let differs = matches!(failure.repetition, Some(Repetition::Differs { .. }));
+        let verdict = if differs { Verdict::Nondeterminism } else { judgement.verdict };
+        let subject = Subject::of(&run.history, judgement).filter(|_| !differs);
+        let story = subject.as_ref().map(|subject| Story::of(&run.history, &run.plan, subject));
+        Document {
+            schema: SCHEMA,
+            lockstorm: env!("CARGO_PKG_VERSION"),
+            verdict,
+            exit_code: verdict.exit_code(),
+            signature: judgement.signature(),
+            seed: run.plan.seed.to_string(),
+            scenario: &run.plan.scenario,
+            lock: &run.plan.lock.name,
+            fence: run.plan.fence.name(),
+            engine: run.engine,
+            trace: run.trace_hash.0.iter().map(|byte| format!("{byte:02x}")).collect(),
+            ended_us: run.history.ended_us,
+            steps: run.ending.steps,
+            messages: run.ending.messages,
+            stuck: run.ending.stuck.as_deref(),
+            findings: judgement
+                .findings
+                .iter()
+                .map(|finding| Told { sentence: finding.sentence(), finding })
+                .collect(),
+            goals: &judgement.goals,
+            failed_checkers: &judgement.failed,
+            story: story.iter().flat_map(|story| &story.steps).map(Step::of).collect(),
+            why: subject.as_ref().map(why::why),
+            repetition: failure.repetition.map(Repeated::of),
+            confirmation: failure
+                .confirmation
+                .map(|confirmation| Confirmed { text: confirmation.to_string(), confirmation }),
+            reproduce: failure.reproduce,
+            plan: file::write(&run.plan),
+        }
+    }
+}
+
+impl Step {
+    fn of(step: &super::story::Step) -> Step {
+        Step {
+            event: step.event.map(|event| event.0),
+            at_us: step.at_us,
+            who: step.who.clone(),
+            what: step.what.clone(),
+            outcome: step.outcome.clone(),
+            mark: match step.mark {
+                Mark::None => None,
+                Mark::Fault => Some("fault"),
+                Mark::Wrong => Some("wrong"),
+                Mark::Held => Some("held"),
+            },
+            remark: step.remark.clone(),
+        }
+    }
+}
+
+impl<'a> Repeated<'a> {
+    fn of(repetition: &'a Repetition) -> Repeated<'a> {
+        match repetition {
+            Repetition::FreshProcess => Repeated::FreshProcess,
+            Repetition::FreshThread { why } => Repeated::FreshThread { why },
+            Repetition::Differs { first } => Repeated::Differs {
+                event: first.as_ref().map(|first| first.event),
+                was: first.as_ref().and_then(|first| first.was.as_deref()),
+                is: first.as_ref().and_then(|first| first.is.as_deref()),
+            },
+        }
+    }
+}

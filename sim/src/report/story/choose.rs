@@ -1,0 +1,203 @@
+//! Chooses the events of a story and weighs them.
+//!
+//! What proves the finding comes first, then what the parties did to the lock and to
+//! the stock, then what the cluster did between them. Events of other clients and
+//! other locks are no part of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::check::Kind;
+use crate::history::{AcquireOutcome, Attempt, Event, EventId, FaultFamily, History, What};
+use crate::report::subject::Subject;
+
+/// How much an event matters to a story, 0 for what it cannot be told without.
+pub(super) type Weight = u8;
+
+/// An event that was chosen.
+#[derive(Clone, Debug)]
+pub(super) struct Scene<'a> {
+    pub event: &'a Event,
+    pub weight: Weight,
+    /// The reply to the request that `event` applies, where no other event that was
+    /// chosen lies between them: the two are told as one step.
+    pub reply: Option<&'a Event>,
+}
+
+/// The events that matter, in order.
+pub(super) fn choose<'a>(history: &'a History, subject: &Subject<'_>) -> Vec<Scene<'a>> {
+    let chooser = Chooser::new(history, subject);
+    let weighed = history.iter().filter_map(|event| Some((event, chooser.weigh(event)?)));
+    weighed.map(|(event, weight)| Scene { event, weight, reply: None }).collect()
+}
+
+/// What is known before the choice.
+struct Chooser<'s> {
+    key: &'s str,
+    owners: BTreeSet<&'s str>,
+    evidence: BTreeSet<EventId>,
+    /// The blamed faults and their families, by position in the plan.
+    faults: BTreeMap<usize, FaultFamily>,
+    /// Of each owner, the application that its client was told of.
+    applied: BTreeSet<EventId>,
+    /// From the first application to the last piece of evidence.
+    window: (EventId, EventId),
+    is_leak: bool,
+}
+
+impl<'s> Chooser<'s> {
+    fn new(history: &History, subject: &Subject<'s>) -> Self {
+        let key = subject.key();
+        let owners: BTreeSet<&str> = subject.owners().into_iter().collect();
+        let blamed = subject.blame().faults.iter().map(|fault| (fault.fault, fault.family));
+        let applied = told_applications(history, &owners);
+        // The books are read at the end of every run: they say nothing of when.
+        let is_books = |id: &&EventId| {
+            history.get(**id).is_some_and(|event| matches!(event.what, What::Ledger { .. }))
+        };
+        let all = subject.evidence();
+        let evidence: BTreeSet<EventId> = all.iter().filter(|id| !is_books(id)).copied().collect();
+        let first = applied.first().or(evidence.first()).copied().unwrap_or(EventId(0));
+        let last = evidence.last().copied().unwrap_or(first);
+        Chooser {
+            key,
+            owners,
+            evidence,
+            faults: blamed.collect(),
+            applied,
+            window: (first, last),
+            is_leak: subject.finding.kind == Kind::LeakedLock,
+        }
+    }
+
+    fn weigh(&self, event: &Event) -> Option<Weight> {
+        let owned = self.weigh_owned(event);
+        let weight =
+            owned.or_else(|| self.weigh_fault(event)).or_else(|| self.weigh_cluster(event));
+        if self.evidence.contains(&event.id) {
+            Some(weight.map_or(1, |weight| weight.min(1)))
+        } else {
+            weight
+        }
+    }
+
+    fn is_owner(&self, owner: &str) -> bool {
+        self.owners.contains(owner)
+    }
+
+    fn is_attempt(&self, attempt: &Attempt) -> bool {
+        self.owners.contains(attempt.to_string().as_str())
+    }
+
+    /// What the parties did, and what became of their records.
+    fn weigh_owned(&self, event: &Event) -> Option<Weight> {
+        match &event.what {
+            What::RecordSet { owner, .. } if self.is_owner(owner) => {
+                Some(if self.applied.contains(&event.id) { 0 } else { 4 })
+            }
+            What::AcquireReturned { attempt, outcome, .. } if self.is_attempt(attempt) => {
+                let is_granted = matches!(outcome, AcquireOutcome::Granted { .. });
+                Some(if is_granted { 2 } else { 3 })
+            }
+            What::Effect { owner, operation, accepted, .. } if self.is_owner(owner) => {
+                use crate::history::StockOperation::{Read, Sell};
+                Some(match operation {
+                    _ if !accepted => 1,
+                    Sell { .. } => 1,
+                    Read { .. } => 3,
+                })
+            }
+            What::RecordExpired { owner, .. } if self.is_owner(owner) => {
+                Some(if self.is_within(event) { 2 } else { 5 })
+            }
+            What::RecordLost { owner, .. } if self.is_owner(owner) => Some(2),
+            What::ReleaseReturned { attempt, release } if self.is_attempt(attempt) => {
+                Some(if *release == lockstorm::lock::Release::NotHeld { 4 } else { 5 })
+            }
+            // The release tells of it, and who was told to stop says so by stopping.
+            What::BeliefEnded { attempt, .. } if self.is_attempt(attempt) => Some(5),
+            What::RecordReleased { owner, .. } if self.is_owner(owner) => Some(5),
+            _ => None,
+        }
+    }
+
+    fn weigh_fault(&self, event: &Event) -> Option<Weight> {
+        match &event.what {
+            What::FaultBegan { fault, .. } if self.faults.contains_key(fault) => Some(1),
+            // A crash shows in its own beginning.
+            What::FaultTouched { fault, .. } => match self.faults.get(fault)? {
+                FaultFamily::ProcessCrash | FaultFamily::MachineCrash => None,
+                FaultFamily::ReplicationStall => Some(3),
+                _ => Some(5),
+            },
+            What::FaultEnded { fault } => match self.faults.get(fault)? {
+                FaultFamily::Pause if self.is_within(event) => Some(2),
+                _ if self.is_within(event) => Some(5),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn weigh_cluster(&self, event: &Event) -> Option<Weight> {
+        if !self.is_within(event) {
+            return (self.is_leak && event.what == What::Healed).then_some(3);
+        }
+        match &event.what {
+            What::Promoted { records, .. } => {
+                let kept =
+                    records.iter().any(|(key, owner)| key == self.key && self.is_owner(owner));
+                Some(if kept { 4 } else { 1 })
+            }
+            What::MasterSwitched { .. } => Some(3),
+            What::MasterDown { .. } => Some(5),
+            _ => None,
+        }
+    }
+
+    fn is_within(&self, event: &Event) -> bool {
+        (self.window.0..=self.window.1).contains(&event.id)
+    }
+}
+
+/// Of each owner the last application before its client was told; of one whose client
+/// was never told, the last.
+pub(super) fn told_applications(history: &History, owners: &BTreeSet<&str>) -> BTreeSet<EventId> {
+    let mut last: BTreeMap<&str, EventId> = BTreeMap::new();
+    let mut told: BTreeSet<String> = BTreeSet::new();
+    for event in history.iter() {
+        match &event.what {
+            What::RecordSet { owner, .. }
+                if owners.contains(owner.as_str()) && !told.contains(owner) =>
+            {
+                last.insert(owner, event.id);
+            }
+            What::AcquireReturned { attempt, outcome: AcquireOutcome::Granted { .. }, .. } => {
+                told.insert(attempt.to_string());
+            }
+            _ => {}
+        }
+    }
+    last.into_values().collect()
+}
+
+/// Tells a request and its reply as one where nothing that was chosen lies between:
+/// the acquire with its application, the release with the record's deletion.
+pub(super) fn join_replies(scenes: &mut Vec<Scene<'_>>) {
+    let mut n = 0;
+    while n + 1 < scenes.len() {
+        let (request, reply) = (&scenes[n].event.what, &scenes[n + 1].event.what);
+        let joins = match (request, reply) {
+            (What::RecordSet { owner, .. }, What::AcquireReturned { attempt, .. })
+            | (What::RecordReleased { owner, .. }, What::ReleaseReturned { attempt, .. }) => {
+                attempt.to_string() == *owner
+            }
+            _ => false,
+        };
+        if joins {
+            let reply = scenes.remove(n + 1);
+            scenes[n].weight = scenes[n].weight.min(reply.weight);
+            scenes[n].reply = Some(reply.event);
+        }
+        n += 1;
+    }
+}

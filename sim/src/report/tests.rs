@@ -1,0 +1,284 @@
+//! What people read, as snapshots over histories written by hand, and the rules that
+//! every text keeps.
+
+use crate::check::Verdict;
+use crate::hunt::Summary;
+use crate::report::block::{Failure, failure_block_in};
+use crate::report::demonstration::{Shown, demonstration};
+use crate::report::layout::{WIDTH, width};
+use crate::report::manner::{Build, Charset, Manner, Style};
+use crate::report::story::{MOST_STEPS, Mark, Story};
+use crate::report::subject::Subject;
+use crate::report::table::{Tally, summary_in};
+use crate::report::{json, sample};
+use crate::storm::Run;
+use crate::storm::confirm::Confirmation;
+use crate::storm::repeat::{Difference, Repetition};
+
+const REPRODUCE: &str = "LOCKSTORM_SEED=0x5eed00000000002a cargo test survives_failover";
+
+/// The same on every machine.
+fn manner(charset: Charset) -> Manner {
+    let build = Build { version: "0.1.0", profile: "debug", arch: "x86_64", os: "linux" };
+    Manner { build, ..Manner::of(charset) }
+}
+
+fn failure<'a>(
+    run: &'a Run,
+    repetition: &'a Repetition,
+    confirmation: Option<&'a Confirmation>,
+) -> Failure<'a> {
+    let position = Some((1_207, 2_000));
+    Failure { run, position, repetition: Some(repetition), confirmation, reproduce: REPRODUCE }
+}
+
+fn block(run: &Run, charset: Charset) -> String {
+    let confirmed = Confirmation::Confirmed { tries: 1 };
+    let confirmation = (run.judgement.verdict == Verdict::Violation).then_some(&confirmed);
+    failure_block_in(&failure(run, &Repetition::FreshProcess, confirmation), &manner(charset))
+}
+
+fn not_run() -> Run {
+    let clause = "a one-way cut that delivers after the heal";
+    let mut run = sample::not_judged(Verdict::NotExpressible, clause);
+    run.engine = "turmoil 0.7.2";
+    run
+}
+
+fn broken() -> Run {
+    let why = "panicked: index out of bounds: the len is 3 but the index is 3";
+    sample::not_judged(Verdict::Internal, why)
+}
+
+#[test]
+fn a_lock_lost_to_replication_lag() {
+    insta::assert_snapshot!(block(&sample::replication_lag(), Charset::Unicode));
+}
+
+#[test]
+fn the_same_in_ascii() {
+    let text = block(&sample::replication_lag(), Charset::Ascii);
+    assert!(text.is_ascii());
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn the_same_behind_a_fence() {
+    insta::assert_snapshot!(block(&sample::replication_lag_fenced(), Charset::Unicode));
+}
+
+#[test]
+fn a_pause_beyond_the_lease() {
+    let run = sample::pause_beyond_the_lease();
+    let why = "the test's name is not known".to_owned();
+    let repetition = Repetition::FreshThread { why };
+    let confirmation = Confirmation::NotConfirmed { instead: Verdict::Safe };
+    let failure = failure(&run, &repetition, Some(&confirmation));
+    insta::assert_snapshot!(failure_block_in(&failure, &manner(Charset::Unicode)));
+}
+
+#[test]
+fn two_runs_that_differ() {
+    let run = sample::replication_lag();
+    let event = |at_us: u64| {
+        format!(
+            "{{\"id\":812,\"at-us\":{at_us},\"node\":\"redis-2\",\"what\":\"record-set\",\"key\":\
+             \"lock:sku-42\",\"owner\":\"app-2/2\",\"lease-us\":5000000}}"
+        )
+    };
+    let (was, is) = (Some(event(3_310_010)), Some(event(3_310_011)));
+    let known = Repetition::Differs { first: Some(Difference { event: 812, was, is }) };
+    let shorter = Repetition::Differs {
+        first: Some(Difference { event: 812, was: Some(event(3_310_010)), is: None }),
+    };
+    let within = Repetition::Differs { first: None };
+    let blocks = [known, shorter, within]
+        .map(|how| failure_block_in(&failure(&run, &how, None), &manner(Charset::Unicode)));
+    for block in &blocks {
+        assert!(!block.contains("What happened"), "no story of a run that cannot be trusted");
+    }
+    insta::assert_snapshot!(blocks.join("\n\n"));
+}
+
+#[test]
+fn runs_that_say_nothing() {
+    let blocks = [sample::inert(), sample::unknown(), not_run(), broken(), sample::safe()]
+        .map(|run| block(&run, Charset::Unicode));
+    insta::assert_snapshot!(blocks.join("\n\n"));
+}
+
+#[test]
+fn the_demonstration() {
+    let (bare, fenced) = (sample::replication_lag(), sample::replication_lag_fenced());
+    let confirmed = Confirmation::Confirmed { tries: 1 };
+    let confirmation = Some(&confirmed);
+    let text = |charset| {
+        demonstration(
+            &Shown { run: &bare, confirmation },
+            &Shown { run: &fenced, confirmation },
+            &[
+                ("lockstorm hunt --seeds 200", "find such a storm among fresh seeds"),
+                ("lockstorm run --seed 0x5eed00000000002a", "run this one again"),
+                ("cargo test", "the same as tests"),
+            ],
+            &manner(charset),
+        )
+    };
+    assert!(text(Charset::Ascii).is_ascii());
+    let text = text(Charset::Unicode);
+    assert!(text.lines().count() <= 60, "{}", text.lines().count());
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_run_as_json() {
+    let run = sample::replication_lag();
+    let confirmation = Confirmation::Confirmed { tries: 2 };
+    let failure = failure(&run, &Repetition::FreshProcess, Some(&confirmation));
+    insta::assert_snapshot!(json::run_json(&failure));
+}
+
+#[test]
+fn json_of_a_run_that_differs_says_so_and_tells_no_story() {
+    let run = sample::replication_lag();
+    let differs = Repetition::Differs { first: None };
+    let value = json::run_value(&failure(&run, &differs, None));
+    assert_eq!(value["verdict"], "nondeterminism");
+    assert_eq!(value["exit-code"], 3);
+    assert_eq!(value["story"], serde_json::json!([]));
+    assert_eq!(value["repetition"]["how"], "differs");
+}
+
+#[test]
+fn the_plan_in_json_is_the_plan() {
+    let run = sample::pause_beyond_the_lease();
+    let value = json::run_value(&failure(&run, &Repetition::FreshProcess, None));
+    let text = value["plan"].as_str().unwrap();
+    assert_eq!(crate::plan::file::parse("plan", text).unwrap(), run.plan);
+}
+
+/// So many of each.
+fn hunt(runs: &[(Run, usize)]) -> Vec<Summary> {
+    let summaries = runs.iter().flat_map(|(run, count)| vec![Summary::of(run); *count]);
+    summaries.collect()
+}
+
+#[test]
+fn tables_of_hunts() {
+    let found = hunt(&[
+        (sample::safe(), 1_861),
+        (sample::replication_lag(), 97),
+        (sample::pause_beyond_the_lease(), 40),
+        (sample::inert(), 2),
+    ]);
+    let clean = hunt(&[(sample::safe(), 1_200), (sample::replication_lag_fenced(), 800)]);
+    let confirmations = [
+        Confirmation::Confirmed { tries: 1 },
+        Confirmation::Confirmed { tries: 3 },
+        Confirmation::NotExpressible { clause: "a one-way cut".to_owned() },
+    ];
+    let confirmations = || confirmations.iter().map(Some).chain([None]);
+    let texts = [
+        summary_in(&found, confirmations(), &manner(Charset::Unicode)),
+        summary_in(&found, confirmations(), &manner(Charset::Ascii)),
+        summary_in(&clean, [], &manner(Charset::Unicode)),
+        Tally::of(&found).line("event 0.1.0"),
+        Tally::of(&clean).line("event 0.1.0"),
+        Tally::of(&hunt(&[(sample::safe(), 50)])).line("event 0.1.0"),
+    ];
+    assert!(texts[1].is_ascii());
+    insta::assert_snapshot!(texts.join("\n\n---\n\n"));
+}
+
+#[test]
+fn only_a_clean_and_conclusive_campaign_proves_a_bound() {
+    let bound = |runs: &[(Run, usize)]| Tally::of(&hunt(runs)).bound();
+    assert_eq!(
+        bound(&[(sample::safe(), 2_000)]).unwrap(),
+        "0 of 2,000 failed: at 95 % fewer than 1 in 667 seeds of this storm fail"
+    );
+    assert_eq!(bound(&[(sample::safe(), 5)]), None, "too few");
+    assert_eq!(bound(&[(sample::safe(), 2_000), (sample::pause_beyond_the_lease(), 1)]), None);
+    assert_eq!(bound(&[(sample::safe(), 2_000), (sample::unknown(), 1)]), None);
+}
+
+/// Every sample that has a story.
+fn stories() -> Vec<(Run, Story)> {
+    let runs = [
+        sample::replication_lag(),
+        sample::replication_lag_fenced(),
+        sample::pause_beyond_the_lease(),
+    ];
+    let told = runs.into_iter().map(|run| {
+        let subject = Subject::of(&run.history, &run.judgement).unwrap();
+        let story = Story::of(&run.history, &run.plan, &subject);
+        (run, story)
+    });
+    told.collect()
+}
+
+#[test]
+fn stories_are_short_and_in_order_and_say_what_is_wrong() {
+    for (_, story) in stories() {
+        assert!((4..=MOST_STEPS).contains(&story.steps.len()), "{story:#?}");
+        assert!(story.steps.is_sorted_by_key(|step| (step.at_us, step.event)));
+        let marks = |mark| story.steps.iter().filter(|step| step.mark == mark).count();
+        assert!(marks(Mark::Wrong) >= 1 && marks(Mark::Fault) >= 1, "{story:#?}");
+    }
+}
+
+#[test]
+fn strangers_are_no_part_of_a_story() {
+    for (_, story) in stories() {
+        let told = format!("{story:?}");
+        assert!(!told.contains("app-3/1") && !told.contains("app-1/2"), "{told}");
+    }
+}
+
+#[test]
+fn every_block_fits_a_screen_and_ends_with_its_command() {
+    let runs = [
+        sample::replication_lag(),
+        sample::replication_lag_fenced(),
+        sample::pause_beyond_the_lease(),
+        sample::inert(),
+        sample::unknown(),
+        not_run(),
+        broken(),
+    ];
+    for run in runs {
+        for charset in [Charset::Unicode, Charset::Ascii] {
+            let text = block(&run, charset);
+            let lines: Vec<&str> = text.lines().collect();
+            assert!(lines.len() <= 40, "{} lines:\n{text}", lines.len());
+            let command = lines[lines.len() - 2];
+            assert!(command.starts_with("  Reproduce") && command.ends_with(REPRODUCE), "{text}");
+            assert!(!text.contains('\u{1b}'), "no colours unless asked for");
+            for line in lines {
+                assert!(width(line) <= WIDTH + 20, "{} cells: {line}", width(line));
+                assert_eq!(line, line.trim_end());
+            }
+        }
+    }
+}
+
+#[test]
+fn colours_change_nothing_but_colours() {
+    let run = sample::replication_lag();
+    let failure = failure(&run, &Repetition::FreshProcess, None);
+    let plain = failure_block_in(&failure, &manner(Charset::Unicode));
+    let coloured = manner(Charset::Unicode).styled(Style::Coloured);
+    let coloured = failure_block_in(&failure, &coloured);
+    assert_ne!(plain, coloured);
+    let mut stripped = String::new();
+    let mut is_escape = false;
+    for character in coloured.chars() {
+        match character {
+            '\u{1b}' => is_escape = true,
+            'm' if is_escape => is_escape = false,
+            _ if is_escape => {}
+            other => stripped.push(other),
+        }
+    }
+    assert_eq!(plain, stripped);
+}

@@ -1,0 +1,102 @@
+//! Integers as Redis reads and writes them.
+
+/// Reads a signed 64-bit integer as Redis' `string2ll` does: no spaces, no `+`, no
+/// leading zeros, no `-0`, no overflow. Strict, so that text → number → text is
+/// the identity.
+pub fn parse_integer(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    match digits {
+        [b'0'] if !negative => return Some(0),
+        [b'1'..=b'9', ..] if digits.len() <= 19 => {}
+        _ => return None,
+    }
+    let mut magnitude: u64 = 0;
+    for digit in digits {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        // 19 digits fit into 64 bits without a sign.
+        magnitude = magnitude * 10 + u64::from(digit - b'0');
+    }
+    if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
+}
+
+/// Appends an integer as decimal text.
+pub fn append_integer(bytes: &mut Vec<u8>, integer: i64) {
+    bytes.extend_from_slice(itoa::Buffer::new().format(integer).as_bytes());
+}
+
+/// A double as C's `%.17g` prints it: what Redis sends for doubles.
+pub fn format_double(double: f64) -> String {
+    if double.is_nan() {
+        return "nan".to_owned();
+    }
+    if double.is_infinite() {
+        return if double > 0.0 { "inf" } else { "-inf" }.to_owned();
+    }
+    general(double, 17)
+}
+
+/// C's `%.{precision}g` of a finite double.
+pub fn general(double: f64, precision: usize) -> String {
+    let scientific = format!("{double:.*e}", precision - 1);
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if exponent < -4 || exponent >= precision as i32 {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{}e{sign}{:02}", without_zeros(mantissa), exponent.abs());
+    }
+    let decimals = usize::try_from(precision as i32 - 1 - exponent).unwrap_or(0);
+    without_zeros(&format!("{double:.decimals$}")).to_owned()
+}
+
+fn without_zeros(number: &str) -> &str {
+    if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn integers_are_strict() {
+        for text in ["0", "7", "-7", "9223372036854775807", "-9223372036854775808"] {
+            assert_eq!(parse_integer(text.as_bytes()), text.parse().ok(), "{text}");
+        }
+        for text in ["", "-", "+1", "01", "-0", " 1", "1 ", "1.0", "9223372036854775808", "x"] {
+            assert_eq!(parse_integer(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(parse_integer(b"-9223372036854775809"), None);
+        assert_eq!(parse_integer(b"99999999999999999999"), None);
+    }
+
+    #[test]
+    fn doubles_are_as_c_prints_them() {
+        for (double, text) in [
+            (0.0, "0"),
+            (1.0, "1"),
+            (-2.5, "-2.5"),
+            (3.1, "3.1000000000000001"),
+            (1e20, "1e+20"),
+            (1e16, "10000000000000000"),
+            (1e-5, "1.0000000000000001e-05"),
+            (f64::INFINITY, "inf"),
+        ] {
+            assert_eq!(format_double(double), text);
+        }
+        assert_eq!(general(3.99, 14), "3.99");
+    }
+
+    proptest! {
+        #[test]
+        fn every_integer_survives_its_text(integer: i64) {
+            let mut bytes = Vec::new();
+            append_integer(&mut bytes, integer);
+            prop_assert_eq!(parse_integer(&bytes), Some(integer));
+        }
+    }
+}

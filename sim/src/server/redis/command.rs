@@ -1,0 +1,374 @@
+//! Commands: which there are, what must hold before one runs, and what commands do
+//! to keys.
+//!
+//! Order of things: the error that a command may end with, [`Call`] (a command with
+//! everything it works on), the table, and [`execute`]. The commands themselves are
+//! in the modules below, by what they are about.
+//!
+//! Changes to keys go through [`Call`]'s functions only: they observe the change at
+//! the instant at which it is made, before it is appended to the replication stream
+//! and before the reply is queued.
+
+mod connection;
+mod expiry;
+pub(super) mod info;
+mod keys;
+mod keyspace_access;
+mod replication;
+mod scripting;
+mod server;
+mod string;
+mod transaction;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::codec::number::parse_integer;
+use super::codec::{Arguments, ReplyEncoder};
+use super::observe::Origin;
+use super::state::{Client, Next, Shared, State};
+use keyspace_access::Pending;
+
+pub(super) use keyspace_access::expire_due;
+
+/// The text of an error reply, its code first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure(pub(super) Cow<'static, [u8]>);
+
+impl From<&'static str> for Failure {
+    fn from(text: &'static str) -> Self {
+        Failure(Cow::Borrowed(text.as_bytes()))
+    }
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Self {
+        Failure(Cow::Owned(text.into_bytes()))
+    }
+}
+
+impl From<Vec<u8>> for Failure {
+    fn from(text: Vec<u8>) -> Self {
+        Failure(Cow::Owned(text))
+    }
+}
+
+pub(super) const SYNTAX: &str = "ERR syntax error";
+pub(super) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
+
+pub(super) type Outcome = Result<(), Failure>;
+
+/// A command while it runs.
+pub(super) struct Call<'a> {
+    pub(super) shared: &'a Arc<Shared>,
+    pub(super) state: &'a mut State,
+    pub(super) client: &'a mut Client,
+    pub(super) arguments: Arguments<'a>,
+    pub(super) reply: &'a mut ReplyEncoder,
+    /// What has been done and is not yet in the replication stream.
+    pub(super) pending: &'a mut Pending,
+    /// The wall clock when the command, or the script around it, began.
+    pub(super) now_ms: i64,
+    pub(super) name: &'static str,
+    /// False inside `EXEC` and scripts, which wait for nothing.
+    pub(super) may_block: bool,
+}
+
+impl Call<'_> {
+    /// Reads an argument as an integer.
+    fn integer(&self, index: usize) -> Result<i64, Failure> {
+        parse_integer(&self.arguments[index]).ok_or(NOT_AN_INTEGER.into())
+    }
+
+    fn wrong_arity_of(&self, subcommand: &str) -> Failure {
+        format!("ERR wrong number of arguments for '{}|{subcommand}' command", self.name).into()
+    }
+
+    fn unknown_subcommand(&self) -> Failure {
+        let mut text = b"ERR unknown subcommand '".to_vec();
+        let given = &self.arguments[1];
+        text.extend_from_slice(&given[..given.len().min(128)]);
+        text.extend_from_slice(b"'. Try ");
+        text.extend(self.name.bytes().map(|byte| byte.to_ascii_uppercase()));
+        text.extend_from_slice(b" HELP.");
+        text.into()
+    }
+
+    /// Whether an argument is this word, in any case.
+    fn is(&self, index: usize, word: &str) -> bool {
+        self.arguments[index].eq_ignore_ascii_case(word.as_bytes())
+    }
+}
+
+/// Changes keys: refused on replicas.
+const WRITE: u8 = 1;
+/// Not to be called by scripts.
+const NO_SCRIPT: u8 = 2;
+/// Runs at once inside `MULTI`.
+const NO_QUEUE: u8 = 4;
+
+pub(super) struct Command {
+    pub(super) name: &'static str,
+    /// Arguments with the name; negative: at least so many.
+    arity: i16,
+    flags: u8,
+    run: fn(&mut Call<'_>) -> Outcome,
+}
+
+impl Command {
+    fn accepts(&self, count: usize) -> bool {
+        let arity = usize::from(self.arity.unsigned_abs());
+        if self.arity < 0 { count >= arity } else { count == arity }
+    }
+}
+
+macro_rules! commands {
+    ($($name:literal $arity:literal $flags:expr, $run:path;)*) => {
+        &[$(Command { name: $name, arity: $arity, flags: $flags, run: $run }),*]
+    };
+}
+
+/// All commands by name.
+static COMMANDS: &[Command] = commands! {
+    "append" 3 WRITE, string::append;
+    "auth" -2 NO_SCRIPT, connection::auth;
+    "client" -2 NO_SCRIPT, connection::client;
+    "command" -1 0, server::command;
+    "config" -2 NO_SCRIPT, server::config;
+    "dbsize" 1 0, keys::dbsize;
+    "decr" 2 WRITE, string::decr;
+    "decrby" 3 WRITE, string::decrby;
+    "del" -2 WRITE, keys::del;
+    "discard" 1 NO_SCRIPT | NO_QUEUE, transaction::discard;
+    "echo" 2 0, connection::echo;
+    "eval" -3 NO_SCRIPT, scripting::eval;
+    "eval_ro" -3 NO_SCRIPT, scripting::eval_ro;
+    "evalsha" -3 NO_SCRIPT, scripting::evalsha;
+    "evalsha_ro" -3 NO_SCRIPT, scripting::evalsha_ro;
+    "exec" 1 NO_SCRIPT | NO_QUEUE, transaction::exec;
+    "exists" -2 0, keys::exists;
+    "expire" -3 WRITE, expiry::expire;
+    "expireat" -3 WRITE, expiry::expireat;
+    "expiretime" 2 0, expiry::expiretime;
+    "flushall" -1 WRITE, keys::flushall;
+    "flushdb" -1 WRITE, keys::flushdb;
+    "get" 2 0, string::get;
+    "getdel" 2 WRITE, string::getdel;
+    "getset" 3 WRITE, string::getset;
+    "hello" -1 NO_SCRIPT, connection::hello;
+    "incr" 2 WRITE, string::incr;
+    "incrby" 3 WRITE, string::incrby;
+    "info" -1 0, server::info;
+    "keys" 2 0, keys::keys;
+    "mget" -2 0, string::mget;
+    "mset" -3 WRITE, string::mset;
+    "msetnx" -3 WRITE, string::msetnx;
+    "multi" 1 NO_SCRIPT | NO_QUEUE, transaction::multi;
+    "persist" 2 WRITE, expiry::persist;
+    "pexpire" -3 WRITE, expiry::pexpire;
+    "pexpireat" -3 WRITE, expiry::pexpireat;
+    "pexpiretime" 2 0, expiry::pexpiretime;
+    "ping" -1 0, connection::ping;
+    "psetex" 4 WRITE, string::psetex;
+    "psync" -3 NO_SCRIPT, replication::psync;
+    "pttl" 2 0, expiry::pttl;
+    "quit" -1 NO_SCRIPT | NO_QUEUE, connection::quit;
+    "replconf" -1 NO_SCRIPT, replication::replconf;
+    "replicaof" 3 NO_SCRIPT, replication::replicaof;
+    "reset" 1 NO_SCRIPT | NO_QUEUE, connection::reset;
+    "role" 1 NO_SCRIPT, replication::role;
+    "script" -2 NO_SCRIPT, scripting::script;
+    "select" 2 0, connection::select;
+    "set" -3 WRITE, string::set;
+    "setex" 4 WRITE, string::setex;
+    "setnx" 3 WRITE, string::setnx;
+    "slaveof" 3 NO_SCRIPT, replication::replicaof;
+    "strlen" 2 0, string::strlen;
+    "time" 1 0, server::time;
+    "ttl" 2 0, expiry::ttl;
+    "type" 2 0, keys::type_;
+    "unlink" -2 WRITE, keys::del;
+    "unwatch" 1 NO_SCRIPT, transaction::unwatch;
+    "wait" 3 NO_SCRIPT, replication::wait;
+    "watch" -2 NO_SCRIPT | NO_QUEUE, transaction::watch;
+};
+
+/// The command of this name, in any case.
+fn find(name: &[u8]) -> Option<&'static Command> {
+    let mut buffer = [0u8; 16];
+    let lower = buffer.get_mut(..name.len())?;
+    lower.copy_from_slice(name);
+    lower.make_ascii_lowercase();
+    let lower: &[u8] = lower;
+    let index = COMMANDS.binary_search_by(|command| command.name.as_bytes().cmp(lower)).ok()?;
+    COMMANDS.get(index)
+}
+
+fn unknown(arguments: Arguments<'_>) -> Failure {
+    const SHOWN_BYTES: usize = 128;
+    let mut shown = Vec::new();
+    for argument in arguments.from(1).iter() {
+        if shown.len() >= SHOWN_BYTES {
+            break;
+        }
+        let room = SHOWN_BYTES - shown.len();
+        shown.push(b'\'');
+        shown.extend_from_slice(&argument[..argument.len().min(room)]);
+        shown.extend_from_slice(b"' ");
+    }
+    let name = &arguments[0];
+    let mut text = b"ERR unknown command '".to_vec();
+    text.extend_from_slice(&name[..name.len().min(SHOWN_BYTES)]);
+    text.extend_from_slice(b"', with args beginning with: ");
+    text.extend_from_slice(&shown);
+    text.into()
+}
+
+const READ_ONLY: &str = "READONLY You can't write against a read only replica.";
+const NO_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
+
+/// What must hold of the server before a write.
+fn check_write(shared: &Shared, state: &State, client: &Client) -> Outcome {
+    if client.origin == Origin::Master {
+        return Ok(());
+    }
+    if state.is_replica() {
+        return Err(READ_ONLY.into());
+    }
+    let wanted = shared.settings.min_replicas_to_write;
+    if wanted > 0 {
+        let now = shared.host.monotonic();
+        if state.replication.good_replicas(now, shared.settings.min_replicas_max_lag) < wanted {
+            return Err(NO_REPLICAS.into());
+        }
+    }
+    Ok(())
+}
+
+/// Everything that is checked before a command is queued or run.
+fn check(
+    shared: &Shared,
+    state: &State,
+    client: &Client,
+    arguments: Arguments<'_>,
+) -> Result<&'static Command, Failure> {
+    let command = find(&arguments[0]).ok_or_else(|| unknown(arguments))?;
+    if !command.accepts(arguments.len()) {
+        return Err(wrong_arity(command.name));
+    }
+    if command.flags & WRITE != 0 {
+        check_write(shared, state, client)?;
+    }
+    Ok(command)
+}
+
+fn wrong_arity(name: &str) -> Failure {
+    format!("ERR wrong number of arguments for '{name}' command").into()
+}
+
+/// Runs one command of a client, or of the master's stream, and appends its reply.
+/// What comes besides is in the client's [`next`](Client::next).
+pub(super) fn execute(
+    shared: &Arc<Shared>,
+    state: &mut State,
+    client: &mut Client,
+    arguments: Arguments<'_>,
+    reply: &mut ReplyEncoder,
+) {
+    let command = match check(shared, state, client, arguments) {
+        Ok(command) => command,
+        Err(failure) => {
+            let failure = fail_transaction(client, arguments, failure);
+            reply.error(&failure.0);
+            return;
+        }
+    };
+    client.last_command = command.name;
+    if client.transaction.is_some() && command.flags & NO_QUEUE == 0 {
+        transaction::queue(shared, client, arguments, reply);
+        return;
+    }
+    let mut pending = Pending::default();
+    let mut call = Call {
+        now_ms: shared.wall_ms(),
+        shared,
+        state,
+        client,
+        arguments,
+        reply,
+        pending: &mut pending,
+        name: command.name,
+        may_block: true,
+    };
+    run(&mut call, command);
+    pending.flush(shared, state);
+    client.write_offset = state.replication.offset;
+}
+
+/// A command that cannot be queued fails its transaction; `EXEC` itself ends it.
+fn fail_transaction(client: &mut Client, arguments: Arguments<'_>, failure: Failure) -> Failure {
+    let Some(transaction) = &mut client.transaction else { return failure };
+    if !arguments[0].eq_ignore_ascii_case(b"exec") {
+        transaction.failed = true;
+        return failure;
+    }
+    client.transaction = None;
+    client.unwatch();
+    let reason = failure.0.strip_prefix(b"ERR ").unwrap_or(&failure.0);
+    [b"EXECABORT Transaction discarded because of: ", reason].concat().into()
+}
+
+fn run(call: &mut Call<'_>, command: &Command) {
+    let length = call.reply.bytes().len();
+    if let Err(failure) = (command.run)(call) {
+        call.reply.bytes_mut().truncate(length);
+        call.reply.error(&failure.0);
+    }
+}
+
+/// Runs one command for a script, which holds the server. The reply, also of an
+/// error, is appended to `call.reply`.
+pub(super) fn execute_for_script(call: &mut Call<'_>, read_only: bool) -> Outcome {
+    let Some(command) = find(&call.arguments[0]) else {
+        return Err("ERR Unknown Redis command called from script".into());
+    };
+    if !command.accepts(call.arguments.len()) {
+        return Err("ERR Wrong number of args calling Redis command from script".into());
+    }
+    if command.flags & NO_SCRIPT != 0 {
+        return Err("ERR This Redis command is not allowed from script".into());
+    }
+    if command.flags & WRITE != 0 {
+        if read_only {
+            return Err("ERR Write commands are not allowed from read-only scripts.".into());
+        }
+        check_write(call.shared, call.state, call.client)?;
+    }
+    call.name = command.name;
+    (command.run)(call)
+}
+
+impl Call<'_> {
+    /// Ends the connection after this command's reply.
+    fn close(&mut self) {
+        self.client.next = Some(Next::Close);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_and_found_in_any_case() {
+        assert!(COMMANDS.windows(2).all(|pair| pair[0].name < pair[1].name));
+        for command in COMMANDS {
+            assert_eq!(
+                find(command.name.to_uppercase().as_bytes()).map(|command| command.name),
+                Some(command.name)
+            );
+        }
+        assert!(find(b"").is_none());
+        assert!(find(&[b'a'; 100]).is_none());
+    }
+}

@@ -1,0 +1,323 @@
+//! The connection itself: greeting, naming, leaving, and the list of connections.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+use super::super::codec::Protocol;
+use super::super::codec::number::parse_integer;
+use super::super::observe::Origin;
+use super::super::state::{Client, Shared};
+use super::{Call, Failure, NOT_AN_INTEGER, Outcome, SYNTAX, wrong_arity};
+
+pub(super) fn ping(call: &mut Call<'_>) -> Outcome {
+    match call.arguments.len() {
+        1 => call.reply.simple(b"PONG"),
+        2 => call.reply.bulk(&call.arguments[1]),
+        _ => return Err(wrong_arity("ping")),
+    }
+    Ok(())
+}
+
+pub(super) fn echo(call: &mut Call<'_>) -> Outcome {
+    call.reply.bulk(&call.arguments[1]);
+    Ok(())
+}
+
+pub(super) fn quit(call: &mut Call<'_>) -> Outcome {
+    call.reply.ok();
+    call.close();
+    Ok(())
+}
+
+pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
+    call.client.transaction = None;
+    call.client.unwatch();
+    call.client.database = 0;
+    call.client.name.clear();
+    speak(call, Protocol::Resp2);
+    call.reply.simple(b"RESET");
+    Ok(())
+}
+
+fn speak(call: &mut Call<'_>, protocol: Protocol) {
+    call.client.protocol = protocol;
+    call.reply.set_protocol(protocol);
+}
+
+pub(super) fn select(call: &mut Call<'_>) -> Outcome {
+    let number = call.integer(1)?;
+    let count = call.state.databases.len();
+    call.client.database = usize::try_from(number)
+        .ok()
+        .filter(|number| *number < count)
+        .ok_or("ERR DB index is out of range")?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// There is no password: only the default user exists, and it needs none.
+pub(super) fn auth(call: &mut Call<'_>) -> Outcome {
+    match call.arguments.len() {
+        2 => Err("ERR AUTH <password> called without any password configured for the default \
+                  user. Are you sure your configuration is correct?"
+            .into()),
+        3 => {
+            check_user(&call.arguments[1])?;
+            call.reply.ok();
+            Ok(())
+        }
+        _ => Err(SYNTAX.into()),
+    }
+}
+
+fn check_user(name: &[u8]) -> Outcome {
+    if name == b"default" {
+        return Ok(());
+    }
+    Err("WRONGPASS invalid username-password pair or user is disabled.".into())
+}
+
+fn check_name(name: &[u8]) -> Outcome {
+    if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        return Ok(());
+    }
+    Err("ERR Client names cannot contain spaces, newlines or special characters.".into())
+}
+
+pub(super) fn hello(call: &mut Call<'_>) -> Outcome {
+    let mut protocol = call.client.protocol;
+    if call.arguments.len() > 1 {
+        let version = parse_integer(&call.arguments[1])
+            .ok_or("ERR Protocol version is not an integer or out of range")?;
+        protocol = match version {
+            2 => Protocol::Resp2,
+            3 => Protocol::Resp3,
+            _ => return Err("NOPROTO unsupported protocol version".into()),
+        };
+    }
+    let mut name = None;
+    let mut index = 2;
+    while index < call.arguments.len() {
+        let more = call.arguments.len() - index - 1;
+        if call.is(index, "auth") && more >= 2 {
+            check_user(&call.arguments[index + 1])?;
+            index += 3;
+        } else if call.is(index, "setname") && more >= 1 {
+            check_name(&call.arguments[index + 1])?;
+            name = Some(call.arguments[index + 1].to_vec());
+            index += 2;
+        } else {
+            let option = &call.arguments[index];
+            return Err([b"ERR Syntax error in HELLO option '", option, b"'"].concat().into());
+        }
+    }
+    if let Some(name) = name {
+        call.client.name = name;
+    }
+    speak(call, protocol);
+    let id = call.client.id as i64;
+    let role: &[u8] = if call.state.is_replica() { b"replica" } else { b"master" };
+    let reply = &mut *call.reply;
+    reply.map(7);
+    reply.bulk(b"server");
+    reply.bulk(b"redis");
+    reply.bulk(b"version");
+    reply.bulk(super::super::VERSION.as_bytes());
+    reply.bulk(b"proto");
+    reply.integer(protocol.number());
+    reply.bulk(b"id");
+    reply.integer(id);
+    reply.bulk(b"mode");
+    reply.bulk(b"standalone");
+    reply.bulk(b"role");
+    reply.bulk(role);
+    reply.bulk(b"modules");
+    reply.array(0);
+    Ok(())
+}
+
+pub(super) fn client(call: &mut Call<'_>) -> Outcome {
+    let count = call.arguments.len();
+    match call.arguments[1].to_ascii_lowercase().as_slice() {
+        b"id" if count == 2 => call.reply.integer(call.client.id as i64),
+        b"getname" if count == 2 => match call.client.name.as_slice() {
+            [] => call.reply.null(),
+            name => call.reply.bulk(name),
+        },
+        b"setname" if count == 3 => {
+            check_name(&call.arguments[2])?;
+            call.client.name = call.arguments[2].to_vec();
+            call.reply.ok();
+        }
+        b"info" if count == 2 => {
+            let mut text = String::new();
+            describe(&mut text, call.shared, call.state.port, call.client);
+            call.reply.verbatim(b"txt", text.as_bytes());
+        }
+        b"list" => list(call)?,
+        b"kill" if count >= 3 => kill(call)?,
+        b"no-evict" if count == 3 => {
+            if !call.is(2, "on") && !call.is(2, "off") {
+                return Err(SYNTAX.into());
+            }
+            call.reply.ok();
+        }
+        name @ (b"id" | b"getname" | b"setname" | b"info" | b"kill" | b"no-evict") => {
+            return Err(call.wrong_arity_of(&String::from_utf8_lossy(name)));
+        }
+        _ => return Err(call.unknown_subcommand()),
+    }
+    Ok(())
+}
+
+/// One line of `CLIENT LIST`.
+fn describe(text: &mut String, shared: &Shared, port: u16, client: &Client) {
+    let now = shared.host.monotonic();
+    let flags = match (&client.transaction, client.blocked) {
+        (Some(_), _) => "x",
+        (None, true) => "b",
+        (None, false) => "N",
+    };
+    let queued =
+        client.transaction.as_ref().map_or(-1, |transaction| transaction.commands.len() as i64);
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "id={} addr={} laddr={}:{port} fd={} name={} age={} idle={} flags={flags} db={} sub=0 \
+         psub=0 ssub=0 multi={queued} qbuf={} qbuf-free=0 argv-mem=0 multi-mem={} rbs=1024 rbp=0 \
+         obl=0 oll=0 omem=0 tot-mem=0 events=r cmd={} user=default redir=-1 resp={}",
+        client.id,
+        client.peer,
+        shared.host.name(),
+        client.id,
+        String::from_utf8_lossy(&client.name),
+        now.saturating_sub(client.connected_at).as_secs(),
+        now.saturating_sub(client.active_at).as_secs(),
+        client.database,
+        client.query_bytes,
+        client.transaction.as_ref().map_or(0, |transaction| transaction.bytes),
+        client.last_command,
+        client.protocol.number(),
+    );
+}
+
+fn list(call: &mut Call<'_>) -> Outcome {
+    let kind = match call.arguments.len() {
+        2 => None,
+        4 if call.is(2, "type") => Some(call.arguments[3].to_ascii_lowercase()),
+        _ if call.arguments.len() > 3 && call.is(2, "id") => None,
+        _ => return Err(SYNTAX.into()),
+    };
+    let everybody = match kind.as_deref() {
+        None | Some(b"normal") => true,
+        Some(b"master" | b"replica" | b"slave" | b"pubsub") => false,
+        Some(other) => return Err([b"ERR Unknown client type '", other, b"'"].concat().into()),
+    };
+    let ids = if call.arguments.len() > 3 && call.is(2, "id") {
+        let ids = call.arguments.from(3).iter().map(|id| {
+            parse_integer(id).and_then(|id| u64::try_from(id).ok()).ok_or("ERR Invalid client ID")
+        });
+        Some(ids.collect::<Result<Vec<u64>, _>>()?)
+    } else {
+        None
+    };
+    let mut text = String::new();
+    let mut shown = |client: &Client| {
+        if everybody && ids.as_ref().is_none_or(|ids| ids.contains(&client.id)) {
+            describe(&mut text, call.shared, call.state.port, client);
+        }
+    };
+    let before = call.state.clients.range(..call.client.id).map(|(_, client)| &**client);
+    let after = call.state.clients.range(call.client.id..).map(|(_, client)| &**client);
+    before.for_each(&mut shown);
+    shown(call.client);
+    after.for_each(&mut shown);
+    call.reply.verbatim(b"txt", text.as_bytes());
+    Ok(())
+}
+
+#[derive(Default)]
+struct Filter {
+    id: Option<u64>,
+    address: Option<SocketAddr>,
+    local: Option<Vec<u8>>,
+    normal: Option<bool>,
+    skip_me: bool,
+    user: bool,
+}
+
+impl Filter {
+    fn names(&self, client: &Client) -> bool {
+        self.user
+            && self.local.is_none()
+            && self.id.is_none_or(|id| id == client.id)
+            && self.address.is_none_or(|address| address == client.peer)
+            && self.normal.is_none_or(|normal| normal == matches!(client.origin, Origin::Client(_)))
+    }
+}
+
+fn filter(call: &Call<'_>) -> Result<Filter, Failure> {
+    let mut filter = Filter { skip_me: true, user: true, ..Filter::default() };
+    let words = call.arguments.from(2);
+    if !words.len().is_multiple_of(2) {
+        return Err(SYNTAX.into());
+    }
+    for index in (0..words.len()).step_by(2) {
+        let value = &words[index + 1];
+        match words[index].to_ascii_lowercase().as_slice() {
+            b"id" => {
+                let id = parse_integer(value).filter(|id| *id > 0);
+                filter.id = Some(id.ok_or("ERR client-id should be greater than 0")? as u64);
+            }
+            b"addr" => filter.address = Some(address(value).ok_or(SYNTAX)?),
+            b"laddr" => filter.local = Some(value.to_vec()),
+            b"user" => filter.user = value == b"default",
+            b"type" => {
+                filter.normal = Some(match value.to_ascii_lowercase().as_slice() {
+                    b"normal" => true,
+                    b"master" | b"replica" | b"slave" | b"pubsub" => false,
+                    _ => return Err([b"ERR Unknown client type '", value, b"'"].concat().into()),
+                });
+            }
+            b"skipme" if value.eq_ignore_ascii_case(b"yes") => filter.skip_me = true,
+            b"skipme" if value.eq_ignore_ascii_case(b"no") => filter.skip_me = false,
+            _ => return Err(SYNTAX.into()),
+        }
+    }
+    Ok(filter)
+}
+
+fn address(text: &[u8]) -> Option<SocketAddr> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+fn kill(call: &mut Call<'_>) -> Outcome {
+    let old_style = call.arguments.len() == 3;
+    let filter = if old_style {
+        let address = address(&call.arguments[2]).ok_or("ERR No such client")?;
+        Filter { address: Some(address), user: true, ..Filter::default() }
+    } else {
+        filter(call)?
+    };
+    let mut killed = 0;
+    for client in call.state.clients.values().filter(|client| filter.names(client)) {
+        client.kill.notify_one();
+        killed += 1;
+    }
+    if !filter.skip_me && filter.names(call.client) {
+        killed += 1;
+        call.close();
+    }
+    match (old_style, killed) {
+        (true, 0) => return Err("ERR No such client".into()),
+        (true, _) => call.reply.ok(),
+        (false, killed) => call.reply.integer(killed),
+    }
+    Ok(())
+}
+
+/// A port number as commands take it.
+pub(super) fn port(text: &[u8]) -> Result<u16, Failure> {
+    let number = parse_integer(text).ok_or(NOT_AN_INTEGER)?;
+    u16::try_from(number).map_err(|_| NOT_AN_INTEGER.into())
+}

@@ -1,0 +1,179 @@
+//! The text of `INFO`.
+
+use std::fmt::Write as _;
+
+use super::super::state::{Role, Shared, State};
+
+const SECTIONS: &[(&str, fn(&mut String, &Shared, &State))] = &[
+    ("server", server),
+    ("clients", clients),
+    ("memory", memory),
+    ("persistence", persistence),
+    ("stats", stats),
+    ("replication", replication),
+    ("cluster", cluster),
+    ("keyspace", keyspace),
+];
+
+/// The sections named (in lower case), or all.
+pub(in super::super) fn text(shared: &Shared, state: &State, wanted: &[Vec<u8>]) -> String {
+    let all = wanted.is_empty()
+        || wanted.iter().any(|name| matches!(name.as_slice(), b"all" | b"default" | b"everything"));
+    let mut text = String::new();
+    for (name, section) in SECTIONS {
+        if all || wanted.iter().any(|wanted| wanted == name.as_bytes()) {
+            if !text.is_empty() {
+                text.push_str("\r\n");
+            }
+            section(&mut text, shared, state);
+        }
+    }
+    text
+}
+
+/// Appends `name:value` lines.
+macro_rules! lines {
+    ($text:expr, $title:literal, $($name:literal: $value:expr),* $(,)?) => {
+        $text.push_str(concat!("# ", $title, "\r\n"));
+        // Writing to a string cannot fail.
+        $(let _ = write!($text, concat!($name, ":{}\r\n"), $value);)*
+    };
+}
+
+fn server(text: &mut String, shared: &Shared, state: &State) {
+    let uptime = shared.host.monotonic().saturating_sub(shared.started).as_secs();
+    lines!(text, "Server",
+        "redis_version": super::super::VERSION,
+        "redis_git_sha1": "00000000",
+        "redis_git_dirty": 0,
+        "redis_build_id": "lockstorm",
+        "redis_mode": "standalone",
+        "os": "lockstorm",
+        "arch_bits": 64,
+        "monotonic_clock": "lockstorm host",
+        "multiplexing_api": "lockstorm",
+        "process_id": 1,
+        "process_supervised": "no",
+        "run_id": shared.run_id,
+        "tcp_port": state.port,
+        "server_time_usec": shared.host.wall().as_micros(),
+        "uptime_in_seconds": uptime,
+        "uptime_in_days": uptime / 86_400,
+        "hz": 10,
+        "configured_hz": 10,
+        "executable": "lockstorm",
+        "config_file": "",
+        "io_threads_active": 0,
+    );
+}
+
+fn clients(text: &mut String, shared: &Shared, state: &State) {
+    let blocked = state.clients.values().filter(|client| client.blocked).count();
+    lines!(text, "Clients",
+        // And the one that asks.
+        "connected_clients": state.clients.len() + 1,
+        "cluster_connections": 0,
+        "maxclients": shared.settings.max_clients,
+        "client_recent_max_input_buffer": 0,
+        "client_recent_max_output_buffer": 0,
+        "blocked_clients": blocked,
+        "tracking_clients": 0,
+        "clients_in_timeout_table": 0,
+    );
+}
+
+fn memory(text: &mut String, _: &Shared, state: &State) {
+    let used = state.engine.as_ref().map_or(0, |engine| engine.used_bytes());
+    lines!(text, "Memory", "used_memory_vm_eval": used, "maxmemory": 0, "maxmemory_policy": "noeviction");
+}
+
+fn persistence(text: &mut String, _: &Shared, _: &State) {
+    lines!(text, "Persistence", "loading": 0, "rdb_bgsave_in_progress": 0, "aof_enabled": 0);
+}
+
+fn stats(text: &mut String, _: &Shared, state: &State) {
+    lines!(text, "Stats",
+        "sync_full": state.replication.full_syncs,
+        "sync_partial_ok": state.replication.partial_syncs,
+        "sync_partial_err": 0,
+    );
+}
+
+fn replication(text: &mut String, shared: &Shared, state: &State) {
+    text.push_str("# Replication\r\n");
+    let now = shared.host.monotonic();
+    match &state.role {
+        Role::Master => text.push_str("role:master\r\n"),
+        Role::Replica { master, link } => {
+            let status = if link.is_up { "up" } else { "down" };
+            let _ = write!(
+                text,
+                "role:slave\r\nmaster_host:{}\r\nmaster_port:{}\r\nmaster_link_status:{status}\r\n\
+                 master_last_io_seconds_ago:{}\r\nmaster_sync_in_progress:{}\r\n\
+                 slave_read_repl_offset:{offset}\r\nslave_repl_offset:{offset}\r\n",
+                master.host,
+                master.port,
+                if link.is_up { now.saturating_sub(link.heard_at).as_secs() as i64 } else { -1 },
+                u8::from(link.is_syncing),
+                offset = state.replication.offset,
+            );
+            if !link.is_up {
+                let down = link.down_since.map_or(-1, |since| {
+                    i64::try_from(now.saturating_sub(since).as_secs()).unwrap_or(i64::MAX)
+                });
+                let _ = write!(text, "master_link_down_since_seconds:{down}\r\n");
+            }
+            text.push_str("slave_priority:100\r\nslave_read_only:1\r\nreplica_announced:1\r\n");
+        }
+    }
+    let replication = &state.replication;
+    let _ = write!(text, "connected_slaves:{}\r\n", replication.replicas.len());
+    if shared.settings.min_replicas_to_write > 0 {
+        let good = replication.good_replicas(now, shared.settings.min_replicas_max_lag);
+        let _ = write!(text, "min_slaves_good_slaves:{good}\r\n");
+    }
+    for (index, replica) in replication.replicas.values().enumerate() {
+        let _ = write!(
+            text,
+            "slave{index}:ip={},port={},state={},offset={},lag={}\r\n",
+            replica.ip,
+            replica.port,
+            if replica.online { "online" } else { "wait_bgsave" },
+            replica.acked,
+            now.saturating_sub(replica.heard_at).as_secs(),
+        );
+    }
+    let (first, length) = replication.backlog_extent();
+    let _ = write!(
+        text,
+        "master_failover_state:no-failover\r\nmaster_replid:{}\r\nmaster_replid2:{}\r\n\
+         master_repl_offset:{}\r\nsecond_repl_offset:{}\r\nrepl_backlog_active:{}\r\n\
+         repl_backlog_size:{}\r\nrepl_backlog_first_byte_offset:{first}\r\n\
+         repl_backlog_histlen:{length}\r\n",
+        replication.id,
+        replication
+            .previous
+            .as_ref()
+            .map_or("0000000000000000000000000000000000000000", |previous| {
+                previous.id.as_str()
+            }),
+        replication.offset,
+        replication.previous.as_ref().map_or(-1, |previous| previous.end as i64),
+        u8::from(replication.is_fed()),
+        shared.settings.backlog_bytes,
+    );
+}
+
+fn cluster(text: &mut String, _: &Shared, _: &State) {
+    lines!(text, "Cluster", "cluster_enabled": 0);
+}
+
+fn keyspace(text: &mut String, _: &Shared, state: &State) {
+    text.push_str("# Keyspace\r\n");
+    for (number, database) in state.databases.iter().enumerate() {
+        if !database.is_empty() {
+            let (keys, expires) = (database.len(), database.expiring_len());
+            let _ = write!(text, "db{number}:keys={keys},expires={expires},avg_ttl=0\r\n");
+        }
+    }
+}

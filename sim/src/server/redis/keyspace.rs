@@ -1,0 +1,154 @@
+//! The keys of one database, their values, and when they expire.
+//!
+//! It knows no clock and removes nothing by itself: when a key is looked at, and
+//! what happens to one whose time has come, is the commands' business.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+/// A key, shared between the keyspace and the index of expiries.
+pub(super) type Key = Arc<[u8]>;
+
+/// A value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    /// Bytes, also integers as text.
+    String(Bytes),
+}
+
+impl Value {
+    /// The bytes of a string.
+    pub(super) fn string(&self) -> Option<&Bytes> {
+        match self {
+            Value::String(bytes) => Some(bytes),
+        }
+    }
+
+    /// As `TYPE` tells it.
+    pub(super) fn type_name(&self) -> &'static str {
+        match self {
+            Value::String(_) => "string",
+        }
+    }
+}
+
+/// What is kept under a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) value: Value,
+    /// Unix milliseconds on the server's wall clock.
+    pub(super) expires_at_ms: Option<i64>,
+}
+
+/// One database.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Database {
+    keys: BTreeMap<Key, Entry>,
+    expiries: BTreeSet<(i64, Key)>,
+}
+
+impl Database {
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// How many keys have an expiry.
+    pub(super) fn expiring_len(&self) -> usize {
+        self.expiries.len()
+    }
+
+    pub(super) fn get(&self, key: &[u8]) -> Option<&Entry> {
+        self.keys.get(key)
+    }
+
+    /// The keys in byte order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &Entry)> {
+        self.keys.iter()
+    }
+
+    /// Puts a value under a key, in place of whatever was there.
+    pub(super) fn insert(&mut self, key: &[u8], value: Value, expires_at_ms: Option<i64>) {
+        match self.keys.get_mut(key) {
+            Some(entry) => {
+                entry.value = value;
+                if entry.expires_at_ms != expires_at_ms {
+                    self.set_expiry(key, expires_at_ms);
+                }
+            }
+            None => {
+                let key: Key = key.into();
+                if let Some(at_ms) = expires_at_ms {
+                    self.expiries.insert((at_ms, key.clone()));
+                }
+                self.keys.insert(key, Entry { value, expires_at_ms });
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: &[u8]) -> Option<Entry> {
+        let (key, entry) = self.keys.remove_entry(key)?;
+        if let Some(at_ms) = entry.expires_at_ms {
+            self.expiries.remove(&(at_ms, key));
+        }
+        Some(entry)
+    }
+
+    /// Changes when a key expires; nothing if it is not there.
+    pub(super) fn set_expiry(&mut self, key: &[u8], expires_at_ms: Option<i64>) {
+        let range = (Bound::Included(key), Bound::Included(key));
+        let Some((key, entry)) = self.keys.range_mut::<[u8], _>(range).next() else {
+            return;
+        };
+        if let Some(at_ms) = entry.expires_at_ms {
+            self.expiries.remove(&(at_ms, key.clone()));
+        }
+        entry.expires_at_ms = expires_at_ms;
+        if let Some(at_ms) = expires_at_ms {
+            self.expiries.insert((at_ms, key.clone()));
+        }
+    }
+
+    /// The key that expires first, if its time was before `now_ms`.
+    pub(super) fn first_expired(&self, now_ms: i64) -> Option<Key> {
+        let (at_ms, key) = self.expiries.first()?;
+        (now_ms > *at_ms).then(|| key.clone())
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.keys.clear();
+        self.expiries.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn string(text: &'static str) -> Value {
+        Value::String(Bytes::from_static(text.as_bytes()))
+    }
+
+    #[test]
+    fn the_index_follows_the_keys() {
+        let mut database = Database::default();
+        database.insert(b"a", string("1"), Some(10));
+        database.insert(b"b", string("2"), Some(5));
+        assert_eq!(database.first_expired(5), None, "expired means later than");
+        assert_eq!(database.first_expired(6).as_deref(), Some(&b"b"[..]));
+        database.set_expiry(b"b", Some(20));
+        assert_eq!(database.first_expired(11).as_deref(), Some(&b"a"[..]));
+        database.insert(b"a", string("3"), None);
+        assert_eq!(database.first_expired(11), None);
+        database.remove(b"b");
+        assert_eq!((database.len(), database.expiring_len()), (1, 0));
+        database.set_expiry(b"nobody", Some(1));
+        assert_eq!(database.expiring_len(), 0);
+    }
+}

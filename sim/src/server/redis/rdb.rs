@@ -1,0 +1,324 @@
+//! RDB, the file format in which a master sends its whole data set to a replica.
+//!
+//! Version 10 (Redis 7.0), strings only: written plainly, read in every encoding
+//! that Redis uses for strings (plain, integers, LZF). Anything else in a file is
+//! refused with an error that names it.
+
+mod checksum;
+mod lzf;
+
+use bytes::Bytes;
+
+use super::codec::number::parse_integer;
+use super::keyspace::{Database, Value};
+use checksum::crc64;
+
+const MAGIC: &[u8] = b"REDIS";
+const VERSION: &[u8] = b"0010";
+
+const STRING: u8 = 0;
+const FREQUENCY: u8 = 0xf9;
+const IDLE: u8 = 0xf8;
+const AUXILIARY: u8 = 0xfa;
+const RESIZE: u8 = 0xfb;
+const EXPIRES_MS: u8 = 0xfc;
+const EXPIRES_S: u8 = 0xfd;
+const SELECT: u8 = 0xfe;
+const END: u8 = 0xff;
+
+/// Why a file cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum RdbError {
+    #[error("not an RDB file")]
+    Magic,
+    #[error("RDB version {0} is not supported")]
+    Version(String),
+    #[error("the RDB file ends too early")]
+    Truncated,
+    #[error("malformed RDB file: {0}")]
+    Malformed(&'static str),
+    #[error("the RDB file holds {0} (type {1}), only strings are supported")]
+    Type(&'static str, u8),
+    #[error("the RDB file's checksum is wrong")]
+    Checksum,
+}
+
+/// Writes the data set. `repl` is the replication id and offset that go with it.
+pub(super) fn write(databases: &[Database], repl_id: &str, repl_offset: u64) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(256);
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(VERSION);
+    let offset = repl_offset.to_string();
+    for (name, value) in [
+        ("redis-ver", super::VERSION),
+        ("redis-bits", "64"),
+        ("repl-stream-db", "0"),
+        ("repl-id", repl_id),
+        ("repl-offset", &offset),
+    ] {
+        bytes.push(AUXILIARY);
+        write_string(&mut bytes, name.as_bytes());
+        write_string(&mut bytes, value.as_bytes());
+    }
+    for (number, database) in databases.iter().enumerate() {
+        if database.is_empty() {
+            continue;
+        }
+        bytes.push(SELECT);
+        write_length(&mut bytes, number as u64);
+        bytes.push(RESIZE);
+        write_length(&mut bytes, database.len() as u64);
+        write_length(&mut bytes, database.expiring_len() as u64);
+        for (key, entry) in database.iter() {
+            if let Some(at_ms) = entry.expires_at_ms {
+                bytes.push(EXPIRES_MS);
+                bytes.extend_from_slice(&at_ms.to_le_bytes());
+            }
+            match &entry.value {
+                Value::String(value) => {
+                    bytes.push(STRING);
+                    write_string(&mut bytes, key);
+                    write_string(&mut bytes, value);
+                }
+            }
+        }
+    }
+    bytes.push(END);
+    let checksum = crc64(&bytes);
+    bytes.extend_from_slice(&checksum.to_le_bytes());
+    bytes
+}
+
+fn write_length(bytes: &mut Vec<u8>, length: u64) {
+    if length < 1 << 6 {
+        bytes.push(length as u8);
+    } else if length < 1 << 14 {
+        bytes.extend_from_slice(&(length as u16 | 0x4000).to_be_bytes());
+    } else if let Ok(length) = u32::try_from(length) {
+        bytes.push(0x80);
+        bytes.extend_from_slice(&length.to_be_bytes());
+    } else {
+        bytes.push(0x81);
+        bytes.extend_from_slice(&length.to_be_bytes());
+    }
+}
+
+fn write_string(bytes: &mut Vec<u8>, string: &[u8]) {
+    write_length(bytes, string.len() as u64);
+    bytes.extend_from_slice(string);
+}
+
+/// Reads a data set into `count` databases.
+pub(super) fn read(file: &[u8], count: usize) -> Result<Vec<Database>, RdbError> {
+    let rest = file.strip_prefix(MAGIC).ok_or(RdbError::Magic)?;
+    let (version, rest) = rest.split_at_checked(4).ok_or(RdbError::Truncated)?;
+    let version_text = || String::from_utf8_lossy(version).into_owned();
+    let version: u32 = std::str::from_utf8(version)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .ok_or(RdbError::Magic)?;
+    if !(5..=10).contains(&version) {
+        return Err(RdbError::Version(version_text()));
+    }
+    let mut databases = vec![Database::default(); count];
+    let mut reader = Reader { rest };
+    let mut selected = 0;
+    let mut expires_at_ms = None;
+    loop {
+        match reader.byte()? {
+            AUXILIARY => {
+                reader.string()?;
+                reader.string()?;
+            }
+            RESIZE => {
+                reader.length()?;
+                reader.length()?;
+            }
+            SELECT => {
+                let number = reader.length()?;
+                selected = usize::try_from(number).unwrap_or(usize::MAX);
+                if selected >= count {
+                    return Err(RdbError::Malformed("a database number is out of range"));
+                }
+            }
+            EXPIRES_MS => expires_at_ms = Some(i64::from_le_bytes(reader.array()?)),
+            EXPIRES_S => {
+                expires_at_ms = Some(i64::from(i32::from_le_bytes(reader.array()?)) * 1_000);
+            }
+            IDLE => {
+                reader.length()?;
+            }
+            FREQUENCY => {
+                reader.byte()?;
+            }
+            STRING => {
+                let key = reader.string()?;
+                let value = reader.string()?;
+                databases[selected].insert(&key, Value::String(value), expires_at_ms.take());
+            }
+            END => break,
+            other => return Err(RdbError::Type(type_name(other), other)),
+        }
+    }
+    let body = file.len() - reader.rest.len();
+    let checksum = u64::from_le_bytes(reader.array()?);
+    // Zero: the writer was told not to compute one.
+    if checksum != 0 && checksum != crc64(&file[..body]) {
+        return Err(RdbError::Checksum);
+    }
+    Ok(databases)
+}
+
+fn type_name(kind: u8) -> &'static str {
+    match kind {
+        1 | 10 | 14 | 18 => "a list",
+        2 | 11 => "a set",
+        3 | 5 | 12 | 17 => "a sorted set",
+        4 | 9 | 13 | 16 => "a hash",
+        6 | 7 | 0xf7 => "a module's data",
+        15 | 19 => "a stream",
+        0xf5 | 0xf6 => "a function",
+        _ => "something unknown",
+    }
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+enum Length {
+    Plain(u64),
+    Encoded(u8),
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], RdbError> {
+        let (taken, rest) = self.rest.split_at_checked(count).ok_or(RdbError::Truncated)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn byte(&mut self) -> Result<u8, RdbError> {
+        Ok(self.take(1)?[0])
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], RdbError> {
+        self.take(N)?.try_into().map_err(|_| RdbError::Truncated)
+    }
+
+    fn any_length(&mut self) -> Result<Length, RdbError> {
+        let first = self.byte()?;
+        Ok(match first >> 6 {
+            0 => Length::Plain(u64::from(first)),
+            1 => Length::Plain(u64::from(first & 0x3f) << 8 | u64::from(self.byte()?)),
+            2 if first == 0x80 => Length::Plain(u64::from(u32::from_be_bytes(self.array()?))),
+            2 if first == 0x81 => Length::Plain(u64::from_be_bytes(self.array()?)),
+            2 => return Err(RdbError::Malformed("an unknown length")),
+            _ => Length::Encoded(first & 0x3f),
+        })
+    }
+
+    fn length(&mut self) -> Result<u64, RdbError> {
+        match self.any_length()? {
+            Length::Plain(length) => Ok(length),
+            Length::Encoded(_) => Err(RdbError::Malformed("an encoding where a length must be")),
+        }
+    }
+
+    fn size(&mut self) -> Result<usize, RdbError> {
+        usize::try_from(self.length()?).map_err(|_| RdbError::Truncated)
+    }
+
+    fn string(&mut self) -> Result<Bytes, RdbError> {
+        let integer = match self.any_length()? {
+            Length::Plain(length) => {
+                let length = usize::try_from(length).map_err(|_| RdbError::Truncated)?;
+                return Ok(Bytes::copy_from_slice(self.take(length)?));
+            }
+            Length::Encoded(0) => i64::from(i8::from_le_bytes(self.array()?)),
+            Length::Encoded(1) => i64::from(i16::from_le_bytes(self.array()?)),
+            Length::Encoded(2) => i64::from(i32::from_le_bytes(self.array()?)),
+            Length::Encoded(3) => {
+                let packed = self.size()?;
+                let length = self.size()?;
+                let packed = self.take(packed)?;
+                return lzf::unpack(packed, length)
+                    .map(Bytes::from)
+                    .ok_or(RdbError::Malformed("a compressed string is damaged"));
+            }
+            Length::Encoded(_) => return Err(RdbError::Malformed("an unknown string encoding")),
+        };
+        let text = itoa::Buffer::new().format(integer).to_owned();
+        debug_assert_eq!(parse_integer(text.as_bytes()), Some(integer));
+        Ok(Bytes::from(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sample() -> Vec<Database> {
+        let mut databases = vec![Database::default(); 16];
+        databases[0].insert(b"lock", Value::String(Bytes::from_static(b"owner")), Some(17));
+        databases[0].insert(b"", Value::String(Bytes::from(vec![7; 20_000])), None);
+        databases[9].insert(&[b'k'; 70], Value::String(Bytes::from_static(b"12")), Some(-1));
+        databases
+    }
+
+    fn same(left: &[Database], right: &[Database]) -> bool {
+        left.iter().zip(right).all(|(left, right)| left.iter().eq(right.iter()))
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let file = write(&sample(), "id", 5);
+        assert!(same(&read(&file, 16).unwrap(), &sample()));
+    }
+
+    #[test]
+    fn encodings_of_strings() {
+        let mut file = b"REDIS0010\xfe\x00".to_vec();
+        file.extend_from_slice(b"\x00\x01a\xc0\xfe");
+        file.extend_from_slice(b"\x00\x01b\xc1\x00\x01");
+        file.extend_from_slice(b"\xfd\x02\x00\x00\x00\x00\x01c\xc2\x00\x00\x01\x00");
+        // LZF: literal "a", then 9 bytes back-referenced at distance 1.
+        file.extend_from_slice(b"\x00\x01d\xc3\x05\x0a\x00a\xe0\x00\x00");
+        file.extend_from_slice(b"\xff\0\0\0\0\0\0\0\0");
+        let databases = read(&file, 1).unwrap();
+        let read: Vec<_> =
+            databases[0].iter().map(|(_, entry)| entry.value.string().unwrap().as_ref()).collect();
+        assert_eq!(read, [&b"-2"[..], b"256", b"65536", b"aaaaaaaaaa"]);
+        assert_eq!(databases[0].get(b"c").unwrap().expires_at_ms, Some(2_000));
+    }
+
+    #[test]
+    fn what_is_not_supported_is_named() {
+        assert_eq!(read(b"SQLite", 1).unwrap_err(), RdbError::Magic);
+        assert_eq!(read(b"REDIS0099", 1).unwrap_err(), RdbError::Version("0099".to_owned()));
+        assert_eq!(
+            read(b"REDIS0010\x10", 1).unwrap_err().to_string(),
+            "the RDB file holds a hash (type 16), only strings are supported"
+        );
+        let mut file = write(&sample(), "id", 5);
+        let end = file.len() - 20;
+        file[end] ^= 1;
+        assert!(read(&file, 16).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_files_do_not_panic(
+            index: prop::sample::Index, byte: u8, cut in 0usize..300,
+        ) {
+            let mut databases = sample();
+            databases[0].remove(b"");
+            let mut file = write(&databases, "id", 5);
+            let length = file.len();
+            file[index.index(length)] = byte;
+            let _ = read(&file, 16);
+            let _ = read(&file[..cut.min(length)], 16);
+        }
+    }
+}

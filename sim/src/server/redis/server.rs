@@ -1,0 +1,126 @@
+//! A running server: its port, its tasks, its cron.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use lockstorm::Host;
+use lockstorm::host::{Listener, Stream};
+
+use super::command::expire_due;
+use super::connection;
+use super::gate::ReplicationGate;
+use super::observe::{Observer, Unobserved};
+use super::replication::{change_role, leader};
+use super::settings::{ConfigFile, Settings};
+use super::state::Shared;
+
+/// How often expired keys are looked for and links are tended (`hz 10`).
+const TICK: Duration = Duration::from_millis(100);
+
+/// How long a listener that failed is left alone.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// A Redis server that has not been started.
+pub struct Server(Arc<Shared>);
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("Server").field(&self.0.host).finish()
+    }
+}
+
+/// Ends the server's tasks with the future that runs it.
+struct EndOnDrop(Arc<Shared>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+impl Server {
+    /// A server on the machine `host`, empty. It follows the master of `config`, if
+    /// that names one; `REPLICAOF` rewrites it. `gate` holds back what it has for
+    /// its replicas; `observer` is told what happens inside.
+    pub fn new(
+        host: Host,
+        settings: Settings,
+        config: ConfigFile,
+        gate: ReplicationGate,
+        observer: Arc<dyn Observer>,
+    ) -> Server {
+        Server(Shared::new(host, settings, config, gate, observer))
+    }
+
+    /// A server with the default settings that follows nobody and that nobody watches.
+    pub fn alone(host: Host) -> Server {
+        let (settings, config) = (Settings::default(), ConfigFile::new());
+        Server::new(host, settings, config, ReplicationGate::new(), Arc::new(Unobserved))
+    }
+
+    /// Serves until dropped. Dropping the future ends every connection, and with it
+    /// whatever the server had in memory.
+    ///
+    /// # Errors
+    /// When the port cannot be listened on.
+    pub async fn run(self) -> io::Result<()> {
+        let listener = self.0.host.listen(self.0.settings.port).await?;
+        self.run_on(listener).await;
+        Ok(())
+    }
+
+    /// Serves on a listener that is there already, for callers that chose port 0 and
+    /// must tell somebody which they got.
+    pub async fn run_on(self, listener: Listener) {
+        let shared = self.0;
+        let _end = EndOnDrop(shared.clone());
+        {
+            let mut state = shared.lock();
+            state.port = listener.port();
+            if let Some(master) = shared.config.master() {
+                change_role(&shared, &mut state, Some(master));
+            }
+        }
+        let mut cron = pin!(cron(shared.clone()));
+        let mut accept = pin!(accept(&shared, &listener));
+        std::future::poll_fn(|context: &mut Context<'_>| {
+            // Neither ends.
+            let _: Poll<()> = accept.as_mut().poll(context);
+            cron.as_mut().poll(context)
+        })
+        .await;
+    }
+}
+
+async fn accept(shared: &Arc<Shared>, listener: &Listener) {
+    loop {
+        match listener.accept().await {
+            Ok(stream) => serve(shared, stream),
+            // Out of descriptors, or the peer is gone already.
+            Err(_) => shared.host.sleep(ACCEPT_RETRY).await,
+        }
+    }
+}
+
+fn serve(shared: &Arc<Shared>, stream: Stream) {
+    let id = shared.lock().draw_id();
+    shared.spawn("redis-connection", id, connection::serve(shared.clone(), id, stream));
+}
+
+/// What a server does without being asked.
+async fn cron(shared: Arc<Shared>) {
+    let mut pinged_at = shared.host.monotonic();
+    loop {
+        shared.host.sleep(TICK).await;
+        expire_due(&shared, &mut shared.lock());
+        let now = shared.host.monotonic();
+        let ping = now.saturating_sub(pinged_at) >= shared.settings.ping_period;
+        if ping {
+            pinged_at = now;
+        }
+        leader::tend(&shared, ping);
+    }
+}

@@ -1,0 +1,308 @@
+//! What a server has in memory, and who shares it.
+//!
+//! One mutex guards all of it; a command runs to its end while holding it. So does
+//! Redis' one thread. It is never held across an await.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lockstorm::Host;
+use lockstorm::host::Task;
+use tokio::sync::Notify;
+
+use super::codec::{OwnedArguments, Protocol};
+use super::gate::ReplicationGate;
+use super::keyspace::{Database, Key};
+use super::observe::{Observation, Observer, Origin};
+use super::replication::{FollowerLink, Replication};
+use super::script::Engine;
+use super::settings::{ConfigFile, Master, Settings};
+
+/// How many databases there are (`databases`).
+pub(super) const DATABASES: usize = 16;
+
+/// What every task of a server shares.
+pub(super) struct Shared {
+    pub(super) host: Host,
+    pub(super) settings: Settings,
+    pub(super) config: ConfigFile,
+    pub(super) gate: ReplicationGate,
+    pub(super) observer: Arc<dyn Observer>,
+    /// When the server started, on the machine's monotonic clock.
+    pub(super) started: Duration,
+    pub(super) run_id: String,
+    state: Mutex<State>,
+    /// The tasks of connections and links, by client id: what ends with the server.
+    tasks: Mutex<Option<BTreeMap<u64, Task>>>,
+}
+
+impl Shared {
+    pub(super) fn new(
+        host: Host,
+        settings: Settings,
+        config: ConfigFile,
+        gate: ReplicationGate,
+        observer: Arc<dyn Observer>,
+    ) -> Arc<Shared> {
+        let replication = Replication::new(random_id(&host), settings.backlog_bytes);
+        Arc::new(Shared {
+            started: host.monotonic(),
+            run_id: random_id(&host),
+            state: Mutex::new(State::new(settings.port, replication)),
+            tasks: Mutex::new(Some(BTreeMap::new())),
+            host,
+            settings,
+            config,
+            gate,
+            observer,
+        })
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The wall clock, Unix milliseconds.
+    pub(super) fn wall_ms(&self) -> i64 {
+        i64::try_from(self.host.wall().as_millis()).unwrap_or(i64::MAX)
+    }
+
+    /// Spawns a task that ends with the server. `id` is a client's, or any other
+    /// number that no living task has.
+    pub(super) fn spawn(
+        self: &Arc<Self>,
+        group: &'static str,
+        id: u64,
+        future: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        // None: the server is ending.
+        let Some(tasks) = tasks.as_mut() else { return };
+        let shared = self.clone();
+        let task = self.host.spawn(group, async move {
+            future.await;
+            let mut tasks = shared.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(tasks) = tasks.as_mut() {
+                tasks.remove(&id);
+            }
+        });
+        tasks.insert(id, task);
+    }
+
+    /// Ends one task. It may be the calling one; it ends at its next suspension.
+    pub(super) fn stop(&self, id: u64) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let task = tasks.as_mut().and_then(|tasks| tasks.remove(&id));
+        drop(tasks);
+        if let Some(task) = task {
+            task.abort();
+        }
+    }
+
+    /// Ends every task of this server.
+    pub(super) fn end(&self) {
+        let tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        for task in tasks.into_iter().flatten() {
+            task.1.abort();
+        }
+    }
+
+    /// Appends to the replication stream and lets the replicas' tasks know.
+    pub(super) fn feed(&self, state: &mut State, bytes: &[u8]) {
+        state.replication.feed(bytes);
+        self.note_held(state);
+    }
+
+    /// Tells the observer, once for each stall, that output is being held.
+    pub(super) fn note_held(&self, state: &mut State) {
+        if !self.gate.is_stalled() || state.replication.noted_stall == self.gate.epoch() {
+            return;
+        }
+        if let Some(held_bytes) = state.replication.most_held_bytes() {
+            state.replication.noted_stall = self.gate.epoch();
+            self.observer.observe(&Observation::OutputHeld { held_bytes });
+        }
+    }
+}
+
+/// 160 random bits as 40 hex digits: run ids and replication ids.
+pub(super) fn random_id(host: &Host) -> String {
+    let mut id = String::with_capacity(48);
+    for _ in 0..3 {
+        let bits = host.random("redis-id");
+        for nibble in 0..16 {
+            let digit = (bits >> (nibble * 4)) as u32 & 0xf;
+            id.extend(char::from_digit(digit, 16));
+        }
+    }
+    id.truncate(40);
+    id
+}
+
+/// Whether a server is a master or follows one.
+#[derive(Debug)]
+pub(super) enum Role {
+    Master,
+    Replica { master: Master, link: FollowerLink },
+}
+
+pub(super) struct State {
+    pub(super) port: u16,
+    pub(super) databases: Vec<Database>,
+    /// All connections but the one whose command is running.
+    pub(super) clients: BTreeMap<u64, Box<Client>>,
+    pub(super) next_id: u64,
+    pub(super) role: Role,
+    /// Counts changes of role and master: a link of an older one is void.
+    pub(super) role_epoch: u64,
+    /// The task of this replica's link to its master.
+    pub(super) follower_task: Option<u64>,
+    pub(super) replication: Replication,
+    /// Absent until the first script, and while one runs.
+    pub(super) engine: Option<Engine>,
+    pub(super) watches: BTreeMap<(usize, Key), Vec<Arc<AtomicBool>>>,
+    /// Values of `CONFIG SET`.
+    pub(super) parameters: BTreeMap<&'static str, String>,
+}
+
+impl State {
+    fn new(port: u16, replication: Replication) -> Self {
+        State {
+            port,
+            databases: vec![Database::default(); DATABASES],
+            clients: BTreeMap::new(),
+            next_id: 1,
+            role: Role::Master,
+            role_epoch: 0,
+            follower_task: None,
+            replication,
+            engine: None,
+            watches: BTreeMap::new(),
+            parameters: BTreeMap::new(),
+        }
+    }
+
+    /// A number for a client or a task.
+    pub(super) fn draw_id(&mut self) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        id
+    }
+
+    pub(super) fn is_replica(&self) -> bool {
+        matches!(self.role, Role::Replica { .. })
+    }
+
+    /// Fails the transactions of everybody who watches this key.
+    pub(super) fn touch(&mut self, database: usize, key: &[u8]) {
+        if self.watches.is_empty() {
+            return;
+        }
+        let Some(watchers) = self.watches.get_mut(&(database, Key::from(key))) else { return };
+        watchers.retain(|watcher| {
+            watcher.store(true, Ordering::Relaxed);
+            // The other one is the client's.
+            Arc::strong_count(watcher) > 1
+        });
+        self.watches.retain(|_, watchers| !watchers.is_empty());
+    }
+
+    /// Fails every transaction that watches anything.
+    pub(super) fn touch_all(&mut self) {
+        for watcher in std::mem::take(&mut self.watches).into_values().flatten() {
+            watcher.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What comes after a command other than its reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Answer, then close.
+    Close,
+    /// `WAIT`: answer once so many replicas have acknowledged the offset.
+    Wait { replicas: usize, offset: u64, timeout: Option<Duration> },
+    /// `PSYNC`: the connection becomes a replica's link.
+    Follow(Position),
+}
+
+/// From where a replica would like to go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Position {
+    pub(super) id: String,
+    /// The first byte that it lacks; `None` with an id of `?`.
+    pub(super) from: Option<u64>,
+}
+
+/// Commands between `MULTI` and `EXEC`.
+#[derive(Debug, Default)]
+pub(super) struct Transaction {
+    pub(super) commands: Vec<OwnedArguments>,
+    pub(super) bytes: usize,
+    /// A command could not be queued: `EXEC` will refuse.
+    pub(super) failed: bool,
+}
+
+/// One connection, or the master's stream, or a script.
+pub(super) struct Client {
+    pub(super) id: u64,
+    pub(super) origin: Origin,
+    pub(super) peer: SocketAddr,
+    pub(super) name: Vec<u8>,
+    pub(super) database: usize,
+    pub(super) protocol: Protocol,
+    pub(super) transaction: Option<Box<Transaction>>,
+    /// Set when a watched key was touched; present while keys are watched.
+    pub(super) watch: Option<Arc<AtomicBool>>,
+    /// Keys that are watched, to see whether they expire before `EXEC`.
+    pub(super) watched: Vec<(usize, Key)>,
+    /// The master's offset after this client's last command: what `WAIT` waits for.
+    pub(super) write_offset: u64,
+    pub(super) next: Option<Next>,
+    /// Told to close by another client or by the server.
+    pub(super) kill: Arc<Notify>,
+    pub(super) connected_at: Duration,
+    pub(super) active_at: Duration,
+    pub(super) last_command: &'static str,
+    /// What `REPLCONF` said of the replica that this connection is to become.
+    pub(super) listening_port: u16,
+    pub(super) announced_ip: Option<String>,
+    /// Waits in `WAIT`.
+    pub(super) blocked: bool,
+    pub(super) query_bytes: usize,
+}
+
+impl Client {
+    pub(super) fn new(id: u64, origin: Origin, peer: SocketAddr, now: Duration) -> Self {
+        Client {
+            id,
+            origin,
+            peer,
+            name: Vec::new(),
+            database: 0,
+            protocol: Protocol::default(),
+            transaction: None,
+            watch: None,
+            watched: Vec::new(),
+            write_offset: 0,
+            next: None,
+            kill: Arc::new(Notify::new()),
+            connected_at: now,
+            active_at: now,
+            last_command: "NULL",
+            listening_port: 0,
+            announced_ip: None,
+            blocked: false,
+            query_bytes: 0,
+        }
+    }
+
+    /// Ends `WATCH`.
+    pub(super) fn unwatch(&mut self) {
+        self.watch = None;
+        self.watched.clear();
+    }
+}

@@ -1,0 +1,274 @@
+//! Storms as tests: the builder that a `#[test]` uses.
+//!
+//! ```no_run
+//! # use lockstorm_sim::storm::Storm;
+//! # use lockstorm_sim::plan::Fence;
+//! Storm::new("redis-failover").lock("redis").fence(Fence::Full).seeds(200).run();
+//! ```
+//!
+//! [`Storm::run`] panics with a block that says what happened, why, and with which
+//! one line it happens again; [`Storm::outcome`] only counts. The environment can
+//! narrow a storm: `LOCKSTORM_SEED` to one seed, `LOCKSTORM_SEEDS` to a number of
+//! them, `LOCKSTORM_ENGINE` to an engine; see [`super::environment`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::confirm::confirm;
+use super::environment::Environment;
+use super::locks::{self, LockFactory};
+use super::repeat::{self, Repetition};
+use super::{Run, engine, run_with};
+use crate::check::{Kind, Verdict};
+use crate::engine::Engine;
+use crate::plan::{Fence, Plan, PlanError, Seed};
+use crate::report::block::{Failure, failure_block};
+
+/// A storm to be run by a test.
+#[derive(Clone)]
+pub struct Storm {
+    scenario: String,
+    lock: String,
+    fence: Fence,
+    engine: String,
+    first_seed: u64,
+    seeds: u64,
+    faults: bool,
+    settings: Vec<(String, String)>,
+    plan: Option<Plan>,
+    factory: LockFactory,
+}
+
+/// What a storm over many seeds came to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// How many plans were run.
+    pub runs: u64,
+    /// How many of them ended so.
+    pub verdicts: BTreeMap<Verdict, u64>,
+    /// In how many of them each kind was found, advisories included.
+    pub kinds: BTreeMap<Kind, u64>,
+    /// In how many of them each kind was a violation.
+    pub violations: BTreeMap<Kind, u64>,
+    /// The first run that was not safe, with its position from 1.
+    pub first_failure: Option<(u64, Run)>,
+}
+
+impl Outcome {
+    /// How many runs had a violation of this kind.
+    pub fn violations_of(&self, kind: Kind) -> u64 {
+        self.violations.get(&kind).copied().unwrap_or(0)
+    }
+
+    /// How many runs ended with this verdict.
+    pub fn verdicts_of(&self, verdict: Verdict) -> u64 {
+        self.verdicts.get(&verdict).copied().unwrap_or(0)
+    }
+
+    fn add(&mut self, run: Run) {
+        self.runs += 1;
+        *self.verdicts.entry(run.judgement.verdict).or_default() += 1;
+        for kind in run.judgement.kinds() {
+            *self.kinds.entry(kind).or_default() += 1;
+            if run.judgement.has_violation(kind) {
+                *self.violations.entry(kind).or_default() += 1;
+            }
+        }
+        if !run.judgement.verdict.is_safe() && self.first_failure.is_none() {
+            self.first_failure = Some((self.runs, run));
+        }
+    }
+}
+
+impl Storm {
+    /// A storm of this scenario, with the lock `redis`, no fence, 50 seeds from 0, on
+    /// the event engine.
+    pub fn new(scenario: impl Into<String>) -> Self {
+        Storm {
+            scenario: scenario.into(),
+            lock: "redis".to_owned(),
+            fence: Fence::Off,
+            engine: "event".to_owned(),
+            first_seed: 0,
+            seeds: 50,
+            faults: true,
+            settings: Vec::new(),
+            plan: None,
+            factory: Arc::new(locks::build),
+        }
+    }
+
+    /// Exactly this plan, and no other.
+    pub fn of(plan: Plan) -> Self {
+        let mut storm = Storm::new(plan.scenario.clone());
+        storm.lock.clone_from(&plan.lock.name);
+        storm.fence = plan.fence;
+        storm.plan = Some(plan);
+        storm
+    }
+
+    /// With this lock of ours.
+    #[must_use]
+    pub fn lock(mut self, name: impl Into<String>) -> Self {
+        self.lock = name.into();
+        self
+    }
+
+    /// With a lock of the caller's own, built on each client's node.
+    #[must_use]
+    pub fn lock_with(mut self, factory: LockFactory) -> Self {
+        self.factory = factory;
+        self
+    }
+
+    /// With this much of the fence.
+    #[must_use]
+    pub fn fence(mut self, fence: Fence) -> Self {
+        self.fence = fence;
+        self
+    }
+
+    /// On this engine, `event` or `turmoil`.
+    #[must_use]
+    pub fn engine(mut self, name: impl Into<String>) -> Self {
+        self.engine = name.into();
+        self
+    }
+
+    /// Over this many seeds.
+    #[must_use]
+    pub fn seeds(mut self, seeds: u64) -> Self {
+        self.seeds = seeds;
+        self
+    }
+
+    /// From this seed on.
+    #[must_use]
+    pub fn first_seed(mut self, seed: u64) -> Self {
+        self.first_seed = seed;
+        self
+    }
+
+    /// Without faults: calm weather.
+    #[must_use]
+    pub fn without_faults(mut self) -> Self {
+        self.faults = false;
+        self
+    }
+
+    /// With one knob of the plan set, as `--set` does: `("lock.lease", "2s")`.
+    #[must_use]
+    pub fn set(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.settings.push((key.into(), value.into()));
+        self
+    }
+
+    /// Runs the storm.
+    ///
+    /// # Panics
+    /// When a run is not safe, with the failure block; when the storm is not well
+    /// formed (an unknown scenario, lock, engine or knob), with what is wrong.
+    #[track_caller]
+    pub fn run(self) {
+        let outcome = self.outcome();
+        if let Some((index, run)) = &outcome.first_failure {
+            let block = self.block(run, Some((*index, self.count())));
+            panic!("{block}");
+        }
+    }
+
+    /// Runs the storm over all its seeds and counts. Does not stop at a failure.
+    ///
+    /// # Panics
+    /// When the storm is not well formed.
+    #[track_caller]
+    pub fn outcome(&self) -> Outcome {
+        repeat::serve(&self.factory);
+        let mut outcome = Outcome {
+            runs: 0,
+            verdicts: BTreeMap::new(),
+            kinds: BTreeMap::new(),
+            violations: BTreeMap::new(),
+            first_failure: None,
+        };
+        let engine = self.engine_or_panic();
+        for plan in self.plans() {
+            outcome.add(run_with(&plan, engine.as_ref(), &self.factory));
+        }
+        outcome
+    }
+
+    /// The failure block of one of this storm's runs: repeated in a fresh process,
+    /// asked about under turmoil, told.
+    pub fn block(&self, run: &Run, position: Option<(u64, u64)>) -> String {
+        let repetition = repeat::twice(run, &self.factory);
+        let confirmation = match (&repetition, run.judgement.verdict) {
+            (Repetition::Differs { .. }, _) => None,
+            (_, Verdict::Violation) => Some(confirm(run, &self.factory)),
+            _ => None,
+        };
+        failure_block(&Failure {
+            run,
+            position,
+            repetition: Some(&repetition),
+            confirmation: confirmation.as_ref(),
+            reproduce: &self.reproduce(run),
+        })
+    }
+
+    /// The plans of this storm, in order.
+    fn plans(&self) -> Vec<Plan> {
+        if let Some(plan) = &self.plan {
+            return vec![plan.clone()];
+        }
+        let first = Environment::get().seed.map_or(self.first_seed, |seed| seed.0);
+        let plan = |index| self.plan_of(Seed(first.wrapping_add(index)));
+        (0..self.count())
+            .map(|index| plan(index).unwrap_or_else(|error| panic!("{error}")))
+            .collect()
+    }
+
+    fn count(&self) -> u64 {
+        let environment = Environment::get();
+        match (&self.plan, environment.seed) {
+            (Some(_), _) | (None, Some(_)) => 1,
+            (None, None) => environment.seeds.unwrap_or(self.seeds),
+        }
+    }
+
+    /// The plan of one seed.
+    ///
+    /// # Errors
+    /// When scenario, lock or a knob is unknown.
+    pub fn plan_of(&self, seed: Seed) -> Result<Plan, PlanError> {
+        let settings: Vec<(&str, &str)> =
+            self.settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let plan = Plan::from_seed_with(&self.scenario, &self.lock, self.fence, seed, &settings)?;
+        Ok(if self.faults { plan } else { plan.without_faults() })
+    }
+
+    fn engine_or_panic(&self) -> Arc<dyn Engine> {
+        let name = Environment::get().engine.clone().unwrap_or_else(|| self.engine.clone());
+        engine(&name)
+            .unwrap_or_else(|| panic!("no engine is called `{name}`; there are: event, turmoil"))
+    }
+
+    fn reproduce(&self, run: &Run) -> String {
+        match repeat::test_name() {
+            Some(test) => format!("LOCKSTORM_SEED={} cargo test {test}", run.plan.seed),
+            None => format!("LOCKSTORM_SEED={} cargo test", run.plan.seed),
+        }
+    }
+}
+
+impl std::fmt::Debug for Storm {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Storm")
+            .field("scenario", &self.scenario)
+            .field("lock", &self.lock)
+            .field("fence", &self.fence)
+            .field("seeds", &self.seeds)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,149 @@
+//! The clients of a storm: what a service does with a lock, and what it tells of it.
+//!
+//! Each round: think, acquire, read the stock under the lock, work, ask the guard
+//! for the own deadline, sell a unit, release. Whatever lock is under test, the
+//! record of belief is made here, around the [`Lock`] trait.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use lockstorm::Host;
+use lockstorm::lock::{Guard, Lock, LockError, Owner};
+use lockstorm::stock::{Shown, StockClient, StockError};
+
+use super::conductor::Stop;
+use crate::history::{AcquireOutcome, Attempt, BeliefEnd, EventId, Name, Recorder, What};
+use crate::plan::{Micros, Workload};
+
+/// The lock of the sale. Its name is written into every record.
+pub const KEY: &str = "lock:sku-42";
+
+/// One client: what it needs besides its machine.
+#[derive(Clone)]
+pub struct Client {
+    /// Its name, like its node.
+    pub name: Name,
+    /// What it does.
+    pub workload: Workload,
+    /// Where it says what it does.
+    pub recorder: Recorder,
+    /// When to stop.
+    pub stop: Arc<Stop>,
+    /// How many acquires it has tried, in all its incarnations.
+    pub attempts: Arc<AtomicU32>,
+}
+
+impl Client {
+    /// Works until it is stopped.
+    pub async fn run(self, host: Host, lock: Arc<dyn Lock>, mut stock: StockClient) {
+        while !self.stop.is_stopped() {
+            host.sleep(around(&host, "think", self.workload.think)).await;
+            if self.stop.is_stopped() {
+                return;
+            }
+            let round = self.stop.round();
+            self.round(&host, lock.as_ref(), &mut stock).await;
+            drop(round);
+        }
+    }
+
+    async fn round(&self, host: &Host, lock: &dyn Lock, stock: &mut StockClient) {
+        let ordinal = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
+        let attempt = Attempt { client: self.name.clone(), ordinal };
+        let owner = Owner::named(attempt.to_string());
+        let key = KEY.to_owned();
+        let invoked = self.say(None, What::AcquireInvoked { attempt: attempt.clone(), key });
+        let patience = Duration::from_micros(self.workload.patience.0);
+        let result = lock.acquire(KEY, &owner, patience).await;
+        let outcome = outcome_of(&result);
+        let returned =
+            What::AcquireReturned { attempt: attempt.clone(), key: KEY.to_owned(), outcome };
+        let granted = self.say(Some(invoked), returned);
+        if let Ok(guard) = result {
+            self.hold(host, guard, &attempt, granted, stock).await;
+        }
+    }
+
+    /// The critical section.
+    async fn hold(
+        &self,
+        host: &Host,
+        guard: Guard,
+        attempt: &Attempt,
+        granted: EventId,
+        stock: &mut StockClient,
+    ) {
+        if let Some(reason) = self.sell_one(host, &guard, attempt, stock).await {
+            self.say(Some(granted), What::BeliefEnded { attempt: attempt.clone(), reason });
+        }
+        let invoked = self.say(Some(granted), What::ReleaseInvoked { attempt: attempt.clone() });
+        let release = guard.release().await;
+        let attempt = attempt.clone();
+        self.say(Some(invoked), What::ReleaseReturned { attempt, release });
+    }
+
+    /// Reads, works, sells. Says why the client no longer believes, if so.
+    async fn sell_one(
+        &self,
+        host: &Host,
+        guard: &Guard,
+        attempt: &Attempt,
+        stock: &mut StockClient,
+    ) -> Option<BeliefEnd> {
+        let shown = Shown::from(guard);
+        let unit = match stock.read(&shown).await {
+            Ok(level) => level.next_unit,
+            Err(StockError::Refused { .. }) => return Some(BeliefEnd::Told),
+            // Nothing was learnt, nothing will be done.
+            Err(StockError::Unreachable { .. } | StockError::Indeterminate { .. }) => None,
+        };
+        let is_slow = host.random("slow work") % 1_000 < u64::from(self.workload.slow_per_mille);
+        let work = if is_slow { self.workload.slow_work } else { self.workload.work };
+        host.sleep(around(host, "work", work)).await;
+        if self.workload.deadline_check && guard.check().is_err() {
+            return Some(BeliefEnd::Deadline);
+        }
+        let order = attempt.to_string();
+        match stock.sell(&shown, unit?, &order).await {
+            Err(StockError::Refused { .. }) => Some(BeliefEnd::Told),
+            // What became of a sale without an answer stands in the stock's books.
+            Ok(()) | Err(StockError::Unreachable { .. } | StockError::Indeterminate { .. }) => None,
+        }
+    }
+
+    fn say(&self, cause: Option<EventId>, what: What) -> EventId {
+        self.recorder.record_caused(&self.name, cause, what)
+    }
+}
+
+/// A time drawn from half of `middle` to one and a half of it.
+fn around(host: &Host, purpose: &'static str, middle: Micros) -> Duration {
+    let middle = Duration::from_micros(middle.0);
+    host.random_duration(purpose, middle / 2, middle * 3 / 2)
+}
+
+fn outcome_of(result: &Result<Guard, LockError>) -> AcquireOutcome {
+    let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+    match result {
+        Ok(guard) => AcquireOutcome::Granted {
+            token: guard.token().map(|token| token.0),
+            lease_us: micros(guard.lease()),
+            margin_us: micros(guard.margin()),
+        },
+        Err(LockError::Busy) => AcquireOutcome::Busy,
+        Err(LockError::TimedOut) => AcquireOutcome::TimedOut,
+        Err(LockError::Indeterminate { reason }) => {
+            AcquireOutcome::Indeterminate { reason: reason.clone() }
+        }
+        Err(LockError::Lost { reason } | LockError::Backend { reason }) => {
+            AcquireOutcome::Failed { reason: reason.clone() }
+        }
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Client").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,284 @@
+//! Turns what servers observe into history: which of a Redis server's changes are
+//! changes of the lock's record, which of the stock's decisions are effects.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use lockstorm::stock::{Decided, Decision, StockObserver};
+
+use super::conductor::Conductor;
+use crate::engine::world::{NodeId, World};
+use crate::fault::Sign;
+use crate::history::{Attempt, Name, RecordLoss, Recorder, StockOperation, What};
+use crate::server::redis::failover::FailoverObserver;
+use crate::server::redis::observe::{Observation, Observer, Origin};
+
+/// Keys that begin so are locks; everything else (token counters) is not history.
+const LOCKS: &str = "lock:";
+/// Fencing counters live beside their lock under this suffix.
+const COUNTER: &str = ":token";
+
+/// The conductor, once there is one: the servers' observers are made before it.
+pub type ConductorCell = Arc<OnceLock<Weak<Conductor>>>;
+
+/// Watches one Redis server of a storm, through all its incarnations.
+pub struct RedisWatch {
+    node: NodeId,
+    name: Name,
+    world: Arc<World>,
+    recorder: Recorder,
+    conductor: ConductorCell,
+    /// The lock records in the server's memory, key → owner.
+    records: Mutex<BTreeMap<String, String>>,
+}
+
+impl RedisWatch {
+    /// A watch over `node`.
+    pub fn new(
+        node: NodeId,
+        world: Arc<World>,
+        recorder: Recorder,
+        conductor: ConductorCell,
+    ) -> Self {
+        let name = world.name(node);
+        RedisWatch { node, name, world, recorder, conductor, records: Mutex::default() }
+    }
+
+    /// The server's program starts: what an earlier incarnation knew is gone.
+    pub fn started(&self) {
+        let lost = std::mem::take(&mut *self.lock());
+        for (key, owner) in lost {
+            self.say(What::RecordLost { key, owner, how: RecordLoss::Crash });
+        }
+    }
+
+    fn say(&self, what: What) {
+        self.recorder.record(&self.name, what);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the client at `address` is the one that an owner's name speaks of.
+    fn is_owners_own(&self, address: SocketAddr, owner: &str) -> bool {
+        let IpAddr::V4(address) = address.ip() else { return false };
+        let Some(node) = self.world.node_at(address) else { return false };
+        match Attempt::parse(owner) {
+            Some(attempt) => attempt.client == self.world.name(node),
+            // Foreign owners do not say which client they are.
+            None => true,
+        }
+    }
+
+    fn set(
+        &self,
+        origin: Origin,
+        key: String,
+        previous: Option<&[u8]>,
+        owner: String,
+        lease_us: Option<u64>,
+    ) {
+        self.lock().insert(key.clone(), owner.clone());
+        if let (Origin::Client(_), Some(previous)) = (origin, previous) {
+            let previous = text(previous);
+            if previous != owner {
+                let how = RecordLoss::Overwritten;
+                self.say(What::RecordLost { key: key.clone(), owner: previous, how });
+            }
+        }
+        self.say(match origin {
+            Origin::Client(_) => What::RecordSet { key, owner, lease_us },
+            Origin::Master => What::RecordReplicated { key, owner },
+        });
+    }
+
+    fn deleted(&self, origin: Origin, key: String, owner: String) {
+        self.lock().remove(&key);
+        self.say(match origin {
+            Origin::Master => What::RecordUnreplicated { key, owner },
+            Origin::Client(address) if self.is_owners_own(address, &owner) => {
+                What::RecordReleased { key, owner }
+            }
+            Origin::Client(_) => What::RecordLost { key, owner, how: RecordLoss::Deleted },
+        });
+    }
+
+    fn promoted(&self, offset: u64, strings: &[(&[u8], &[u8])]) {
+        let records = locks_among(strings);
+        *self.lock() = records.iter().cloned().collect();
+        self.say(What::Promoted { offset, records });
+    }
+
+    fn resynchronised(
+        &self,
+        master: &str,
+        offset: u64,
+        lost: &[(&[u8], &[u8])],
+        strings: &[(&[u8], &[u8])],
+    ) {
+        let held = locks_among(strings);
+        *self.lock() = held.iter().cloned().collect();
+        self.say(What::Resynchronised { master: master.to_owned(), offset });
+        for (key, owner) in locks_among(lost) {
+            self.say(What::RecordLost { key, owner, how: RecordLoss::Resync });
+        }
+        for (key, owner) in held {
+            self.say(What::RecordReplicated { key, owner });
+        }
+    }
+}
+
+impl Observer for RedisWatch {
+    fn observe(&self, observation: &Observation<'_>) {
+        match observation {
+            Observation::Set { origin, key, previous, value, expires_at_ms, now_ms } => {
+                if let Some(key) = lock_key(key) {
+                    let lease_us = expires_at_ms.map(|at| lease_us(at, *now_ms));
+                    self.set(*origin, key, *previous, text(value), lease_us);
+                }
+            }
+            Observation::SetRefused { origin: _, key, value, present } => {
+                if let Some(key) = lock_key(key) {
+                    let (owner, held_by) = (text(value), text(present));
+                    self.say(What::RecordRefused { key, owner, held_by });
+                }
+            }
+            Observation::Expiry {
+                origin: Origin::Client(_),
+                key,
+                value,
+                expires_at_ms,
+                now_ms,
+            } => {
+                if let (Some(key), Some(owner), Some(at)) = (lock_key(key), value, expires_at_ms) {
+                    let lease_us = lease_us(*at, *now_ms);
+                    self.say(What::RecordExtended { key, owner: text(owner), lease_us });
+                }
+            }
+            Observation::Deleted { origin, key, value } => {
+                if let (Some(key), Some(owner)) = (lock_key(key), value) {
+                    self.deleted(*origin, key, text(owner));
+                }
+            }
+            Observation::Expired { key, value } => {
+                if let (Some(key), Some(owner)) = (lock_key(key), value) {
+                    self.lock().remove(&key);
+                    self.say(What::RecordExpired { key, owner: text(owner) });
+                }
+            }
+            Observation::Promoted { offset, strings } => self.promoted(*offset, strings),
+            Observation::Demoted { master } => {
+                self.say(What::Demoted { master: (*master).to_owned() });
+            }
+            Observation::Resynchronised { master, offset, lost, strings } => {
+                self.resynchronised(master, *offset, lost, strings);
+            }
+            Observation::OutputHeld { .. } => {
+                if let Some(conductor) = self.conductor.get().and_then(Weak::upgrade) {
+                    conductor.notice(Sign::OutputHeld { node: self.node });
+                }
+            }
+            Observation::Expiry { origin: Origin::Master, .. } => {}
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn lock_key(key: &[u8]) -> Option<String> {
+    let key = std::str::from_utf8(key).ok()?;
+    (key.starts_with(LOCKS) && !key.ends_with(COUNTER)).then(|| key.to_owned())
+}
+
+fn locks_among(strings: &[(&[u8], &[u8])]) -> Vec<(String, String)> {
+    strings.iter().filter_map(|(key, value)| Some((lock_key(key)?, text(value)))).collect()
+}
+
+fn lease_us(expires_at_ms: i64, now_ms: i64) -> u64 {
+    u64::try_from(expires_at_ms.saturating_sub(now_ms)).unwrap_or(0).saturating_mul(1_000)
+}
+
+/// Watches the stock.
+pub struct StockWatch {
+    name: Name,
+    recorder: Recorder,
+}
+
+impl StockWatch {
+    /// A watch over the stock on this node.
+    pub fn new(name: Name, recorder: Recorder) -> Self {
+        StockWatch { name, recorder }
+    }
+}
+
+impl StockObserver for StockWatch {
+    fn decided(&self, decision: &Decision<'_>) {
+        let operation = match decision.operation {
+            // An answer from the books is no new effect.
+            Decided::Sell { repeated: true, .. } => return,
+            Decided::Sell { unit, order, .. } => {
+                StockOperation::Sell { unit, order: order.to_owned() }
+            }
+            Decided::Read(level) => StockOperation::Read {
+                left: level.map_or(0, |level| level.left),
+                next_unit: level.and_then(|level| level.next_unit),
+            },
+        };
+        self.recorder.record(
+            &self.name,
+            What::Effect {
+                owner: decision.shown.owner.to_string(),
+                token: decision.shown.token.map(|token| token.0),
+                operation,
+                accepted: decision.accepted(),
+                refusal: decision.refusal.clone(),
+            },
+        );
+    }
+}
+
+/// Watches the failover controller.
+pub struct FailoverWatch {
+    name: Name,
+    recorder: Recorder,
+}
+
+impl FailoverWatch {
+    /// A watch over the controller on this node.
+    pub fn new(name: Name, recorder: Recorder) -> Self {
+        FailoverWatch { name, recorder }
+    }
+}
+
+impl FailoverObserver for FailoverWatch {
+    fn master_down(&self, master: &str) {
+        self.recorder.record(&self.name, What::MasterDown { master: master.to_owned() });
+    }
+
+    fn switched(&self, from: &str, to: &str) {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        self.recorder.record(&self.name, What::MasterSwitched { from, to });
+    }
+}
+
+impl std::fmt::Debug for RedisWatch {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("RedisWatch").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for StockWatch {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("StockWatch").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for FailoverWatch {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("FailoverWatch").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,292 @@
+//! Builds a plan's nodes and lets an engine run them.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use lockstorm::Host;
+use lockstorm::stock::{Stock, StockClient, StockServer};
+
+use super::client::Client;
+use super::conductor::{Conductor, Patience, Stop};
+use super::locks::{self, LockFactory};
+use super::observe::{ConductorCell, FailoverWatch, RedisWatch, StockWatch};
+use crate::check::Setting;
+use crate::engine::clock::ClockChange;
+use crate::engine::world::{NodeId, World};
+use crate::engine::{Control, Ending, Engine, Factory, Links, Stage};
+use crate::fault::Ground;
+use crate::history::recorder::TraceHash;
+use crate::history::{History, Name, Recorder, What};
+use crate::plan::{Fence, Plan};
+use crate::server::redis::failover::{self, FailoverController};
+use crate::server::redis::{ConfigFile, ReplicationGate, Server, Settings};
+
+/// The port of every Redis server.
+pub const REDIS_PORT: u16 = 6_379;
+/// The port of the stock.
+pub const STOCK_PORT: u16 = 7_000;
+
+/// What running a scene gave.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What happened.
+    pub history: History,
+    /// Its fingerprint.
+    pub trace_hash: TraceHash,
+    /// What the checkers must know beside it.
+    pub setting: Setting,
+    /// What it cost, or how it got stuck.
+    pub ending: Ending,
+}
+
+/// Everything the nodes of one run share.
+struct Scene {
+    plan: Plan,
+    world: Arc<World>,
+    recorder: Recorder,
+    stop: Arc<Stop>,
+    stock: Arc<Mutex<Stock>>,
+    gates: Arc<BTreeMap<NodeId, ReplicationGate>>,
+    conductor: ConductorCell,
+    lock_factory: LockFactory,
+    /// Why a node could not even begin.
+    failure: Arc<OnceLock<String>>,
+}
+
+/// Runs `plan` on `engine`, on this thread.
+///
+/// # Errors
+/// When the lock cannot be built.
+pub fn run(
+    plan: &Plan,
+    engine: &dyn Engine,
+    lock_factory: &LockFactory,
+) -> Result<Outcome, String> {
+    let names: Vec<Name> = plan.topology.nodes().into_iter().map(Name::from).collect();
+    let world = World::new(plan.seed.0, names.iter().cloned());
+    let clock = world.clone();
+    let recorder = Recorder::new(move || clock.now_us());
+    let redis = names.iter().enumerate().filter(|(_, name)| name.starts_with("redis-"));
+    let gates = redis.map(|(index, _)| (NodeId(index as u16), ReplicationGate::default()));
+    let scene = Arc::new(Scene {
+        plan: plan.clone(),
+        world: world.clone(),
+        recorder: recorder.clone(),
+        stop: Arc::default(),
+        stock: Arc::new(Mutex::new(Stock::new(plan.workload.units, plan.fence.mode()))),
+        gates: Arc::new(gates.collect()),
+        conductor: Arc::default(),
+        lock_factory: lock_factory.clone(),
+        failure: Arc::default(),
+    });
+    let bound = takeover_bound(&scene)?;
+    let patience = patience(plan, bound);
+    let factories = names.iter().enumerate().map(|(index, name)| {
+        let node = NodeId(index as u16);
+        announced(&scene, name, scene.factory(node, name))
+    });
+    let (opening, held) = opening(&scene, patience);
+    let ending = engine.run(Stage {
+        world,
+        factories: factories.collect(),
+        links: Links {
+            median_us: plan.topology.latency.0,
+            sigma_milli: u64::from(plan.topology.latency_sigma_milli),
+        },
+        ends_at_us: plan.duration.0 + patience.takeover_us + 2 * patience.settle_us,
+        recorder: recorder.clone(),
+        opening,
+    });
+    drop(held);
+    let (history, trace_hash) = recorder.close();
+    if let Some(why) = scene.failure.get() {
+        return Err(why.clone());
+    }
+    let setting = Setting {
+        fence: plan.fence,
+        takeover_bound_us: patience.takeover_us,
+        faults: plan.faults.len(),
+        lock_has_records: locks::has_records(&plan.lock.name),
+    };
+    Ok(Outcome { history, trace_hash, setting, ending })
+}
+
+/// The lock's own bound, and the time in which the controller replaces a master.
+fn takeover_bound(scene: &Scene) -> Result<Duration, String> {
+    // The bound is a matter of options, not of a node: a machine that is never used.
+    let host = Host::tokio("storm");
+    let lock = (scene.lock_factory)(&host, &scene.plan)?;
+    let failover = match scene.plan.topology.sentinel {
+        true => Duration::from_micros(scene.plan.topology.down_after.0) + Duration::from_secs(3),
+        false => Duration::ZERO,
+    };
+    Ok(lock.takeover_bound() + failover)
+}
+
+fn patience(plan: &Plan, bound: Duration) -> Patience {
+    let workload = &plan.workload;
+    let round_us = workload.patience.0 + 2 * workload.slow_work.0 + 2 * workload.work.0;
+    Patience {
+        takeover_us: u64::try_from(bound.as_micros()).unwrap_or(u64::MAX),
+        settle_us: round_us + 20 * plan.lock.command_timeout.0,
+    }
+}
+
+/// Each start of a node is an event.
+fn announced(scene: &Arc<Scene>, name: &Name, factory: Factory) -> Factory {
+    let (scene, name) = (scene.clone(), name.clone());
+    Arc::new(move |host| {
+        let node = scene.world.find(&name);
+        let incarnation = node.map_or(0, |node| scene.world.incarnation(node));
+        scene.recorder.record(&name, What::NodeStarted { incarnation });
+        factory(host)
+    })
+}
+
+/// Sets the clocks, then lets the conductor take its place. The second value keeps
+/// the conductor alive until the run is over.
+#[expect(clippy::type_complexity, reason = "one use, told by its names")]
+fn opening(
+    scene: &Arc<Scene>,
+    patience: Patience,
+) -> (Box<dyn FnOnce(Arc<dyn Control>) + Send>, Arc<OnceLock<Arc<Conductor>>>) {
+    let held: Arc<OnceLock<Arc<Conductor>>> = Arc::default();
+    let (scene, keep) = (scene.clone(), held.clone());
+    let opening = move |control: Arc<dyn Control>| {
+        let mut rates_ppm = BTreeMap::new();
+        for clock in &scene.plan.clocks {
+            let Some(node) = scene.world.find(&clock.node) else { continue };
+            if clock.rate_ppm != 0 {
+                control.change_clock(node, ClockChange::Rate { ppm: clock.rate_ppm });
+                rates_ppm.insert(node, clock.rate_ppm);
+            }
+            if clock.offset_us != 0 {
+                control.change_clock(node, ClockChange::Step { by_us: clock.offset_us });
+            }
+        }
+        let ground = Ground {
+            world: scene.world.clone(),
+            control,
+            recorder: scene.recorder.clone(),
+            gates: scene.gates.clone(),
+            rates_ppm: Arc::new(rates_ppm),
+        };
+        let stock = scene.stock.clone();
+        let units = scene.plan.workload.units;
+        let node: Name = "stock-1".into();
+        let books = move |recorder: &Recorder| {
+            let sales = stock.lock().unwrap_or_else(PoisonError::into_inner).ledger();
+            recorder.record(&node, What::Ledger { units, sales });
+        };
+        let conductor = Conductor::open(ground, &scene.plan, patience, scene.stop.clone(), books);
+        // Set once, here: neither cell can be full.
+        let _ = scene.conductor.set(Arc::downgrade(&conductor));
+        let _ = keep.set(conductor);
+    };
+    (Box::new(opening), held)
+}
+
+impl Scene {
+    fn factory(self: &Arc<Self>, node: NodeId, name: &Name) -> Factory {
+        if name.starts_with("redis-") {
+            self.redis(node, name)
+        } else if name.starts_with("sentinel-") {
+            self.sentinel(name)
+        } else if name.starts_with("stock-") {
+            self.stock_server(name)
+        } else {
+            self.app(name)
+        }
+    }
+
+    fn redis(self: &Arc<Self>, node: NodeId, name: &Name) -> Factory {
+        let config = match &**name {
+            "redis-1" => ConfigFile::new(),
+            _ => ConfigFile::replica_of("redis-1", REDIS_PORT),
+        };
+        let announced_name = Some(name.to_string());
+        let gate = self.gates[&node].clone();
+        let watch = Arc::new(RedisWatch::new(
+            node,
+            self.world.clone(),
+            self.recorder.clone(),
+            self.conductor.clone(),
+        ));
+        Arc::new(move |host| {
+            watch.started();
+            let announced_name = announced_name.clone();
+            let settings = Settings { port: REDIS_PORT, announced_name, ..Settings::default() };
+            let server = Server::new(host, settings, config.clone(), gate.clone(), watch.clone());
+            Box::pin(async move {
+                // A server that cannot listen is a node that is down; clients tell.
+                let _ = server.run().await;
+            })
+        })
+    }
+
+    fn sentinel(self: &Arc<Self>, name: &Name) -> Factory {
+        let watch = Arc::new(FailoverWatch::new(name.clone(), self.recorder.clone()));
+        let nodes = self.plan.topology.redis_nodes().into_iter();
+        let nodes = nodes.map(|node| format!("{node}:{REDIS_PORT}")).collect();
+        // Made once: what the controller has written down outlives its program.
+        let mut settings = failover::Settings::new(nodes);
+        settings.down_after = Duration::from_micros(self.plan.topology.down_after.0);
+        Arc::new(move |host| {
+            let controller = FailoverController::new(host, settings.clone(), watch.clone());
+            Box::pin(async move {
+                let _ = controller.run().await;
+            })
+        })
+    }
+
+    fn stock_server(self: &Arc<Self>, name: &Name) -> Factory {
+        let watch = Arc::new(StockWatch::new(name.clone(), self.recorder.clone()));
+        let stock = self.stock.clone();
+        Arc::new(move |host| {
+            let server = StockServer::new(host, STOCK_PORT, stock.clone(), watch.clone());
+            Box::pin(async move {
+                let _ = server.run().await;
+            })
+        })
+    }
+
+    fn app(self: &Arc<Self>, name: &Name) -> Factory {
+        let scene = self.clone();
+        let client = Client {
+            name: name.clone(),
+            workload: self.plan.workload.clone(),
+            recorder: self.recorder.clone(),
+            stop: self.stop.clone(),
+            attempts: Arc::new(AtomicU32::new(0)),
+        };
+        Arc::new(move |host| {
+            let (scene, client) = (scene.clone(), client.clone());
+            Box::pin(async move {
+                let lock = match (scene.lock_factory)(&host, &scene.plan) {
+                    Ok(lock) => lock,
+                    Err(why) => {
+                        let _ = scene.failure.set(why);
+                        return;
+                    }
+                };
+                let timeout = Duration::from_micros(scene.plan.lock.command_timeout.0);
+                let stock =
+                    StockClient::new(host.clone(), format!("stock-1:{STOCK_PORT}"), timeout);
+                client.run(host, lock, stock).await;
+            })
+        })
+    }
+}
+
+impl Fence {
+    /// As the stock knows it.
+    pub fn mode(self) -> lockstorm::stock::FenceMode {
+        match self {
+            Fence::Off => lockstorm::stock::FenceMode::Off,
+            Fence::Write => lockstorm::stock::FenceMode::Write,
+            Fence::Full => lockstorm::stock::FenceMode::Full,
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What does the program say to good and to bad input, and with which exit code?
+
+use assert_cmd::Command;
+
+fn lockstorm(arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::cargo_bin("lockstorm").unwrap().args(arguments).output().unwrap();
+    (
+        output.status.code().unwrap_or(-1),
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
+}
+
+fn plan_file(text: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    file
+}
+
+/// One error, on standard error, with exit code 64; returns its text with the file's
+/// name made the same every time.
+fn refused(text: &str) -> String {
+    let file = plan_file(text);
+    let path = file.path().display().to_string();
+    let (code, stdout, stderr) = lockstorm(&["run", "--plan", &path]);
+    assert_eq!(code, 64, "{stderr}");
+    assert_eq!(stdout, "");
+    assert_eq!(stderr.matches("error").count(), 1, "one error: {stderr}");
+    stderr.replace(&path, "plan.toml")
+}
+
+#[test]
+fn bad_plans_are_refused_with_file_line_and_mend() {
+    let refusals = [
+        ("wrong key", "schema = 1\nscenario = \"redis-failover\"\ndurration = \"3s\"\n"),
+        ("wrong type", "schema = 1\nscenario = \"redis-failover\"\nduration = 3\n"),
+        (
+            "impossible time",
+            "schema = 1\nscenario = \"redis-single\"\nduration = \"3s\"\n\n[[fault]]\nkind = \"pause\"\nnode = \"app-1\"\nat = \"5s\"\n",
+        ),
+        ("truncated", "schema = 1\nscenario = \"redis-fail"),
+        ("unknown lock", "schema = 1\nscenario = \"redis-failover\"\n[lock]\nname = \"reddis\"\n"),
+        ("unknown scenario", "schema = 1\nscenario = \"redis-failunder\"\n"),
+        (
+            "unknown node",
+            "schema = 1\nscenario = \"redis-single\"\n\n[[fault]]\nkind = \"pause\"\nnode = \"app-9\"\nat = \"1s\"\n",
+        ),
+    ];
+    let told = refusals.map(|(what, text)| format!("# {what}\n{}", refused(text)));
+    insta::assert_snapshot!(told.join("\n"));
+}
+
+#[test]
+fn bad_flags_are_refused() {
+    for arguments in [
+        &["run", "--engine", "warp"][..],
+        &["run", "--scenario", "redis-failunder"],
+        &["run", "--lock", "reddis"],
+        &["run", "--seed", "zebra"],
+        &["run", "--set", "lock.lease=soon"],
+        &["run", "--set", "lock.lese=2s"],
+        &["hunt", "--seeds", "0"],
+        &["hunt", "--lock", "reddis", "--seeds", "3"],
+        &["replay", "no-such-file.toml"],
+        &["seeds", "check", "no-such-folder"],
+        &["fly"],
+    ] {
+        let (code, stdout, stderr) = lockstorm(arguments);
+        assert_eq!(code, 64, "{arguments:?}: {stderr}");
+        assert_eq!(stdout, "", "{arguments:?}");
+        assert!(stderr.contains("error"), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn exit_codes_say_how_a_run_went() {
+    let calm = ["run", "--scenario", "redis-single", "--calm", "--set", "duration=3s"];
+    let (code, stdout, _) = lockstorm(&calm);
+    assert_eq!(code, 0, "{stdout}");
+    let (code, stdout, _) = lockstorm(&[&calm[..], &["--set", "topology.apps=1"]].concat());
+    assert_eq!(code, 2, "no handover is unknown: {stdout}");
+    let (code, stdout, _) = lockstorm(&[&calm[..], &["--lock", "none"]].concat());
+    assert_eq!(code, 1, "no lock is a violation: {stdout}");
+}
+
+#[test]
+fn a_hunt_is_the_same_with_one_worker_and_with_two_and_its_commands_reproduce() {
+    let arguments = [
+        "hunt",
+        "--lock",
+        "redis",
+        "--scenario",
+        "redis-failover",
+        "--seeds",
+        "40",
+        "--format",
+        "json",
+    ];
+    let (one_code, one, _) = lockstorm(&[&arguments[..], &["--jobs", "1"]].concat());
+    let (two_code, two, _) = lockstorm(&[&arguments[..], &["--jobs", "2"]].concat());
+    assert_eq!(one_code, two_code);
+    assert_eq!(one, two);
+    assert_eq!(one_code, 1, "forty storms without a fence find something: {one}");
+
+    let hunt: serde_json::Value = serde_json::from_str(&one).unwrap();
+    let failures = hunt["failures"].as_array().unwrap();
+    for failure in failures.iter().take(3) {
+        let command = failure["reproduce"].as_str().unwrap();
+        let words: Vec<&str> = command.split(' ').skip(1).collect();
+        let (code, stdout, _) = lockstorm(&[&words[..], &["--format", "json"]].concat());
+        assert_eq!(code, 1, "{command}");
+        let again: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!(again["trace-hash"], failure["trace-hash"], "{command}");
+    }
+}
+
+#[test]
+fn a_plan_that_is_printed_runs_again_the_same() {
+    let drawn = ["run", "--seed", "0x5", "--format", "json"];
+    let (code, first, _) = lockstorm(&drawn);
+    let (_, plan, _) = lockstorm(&["run", "--seed", "0x5", "--print-plan"]);
+    let file = plan_file(&plan);
+    let path = file.path().display().to_string();
+    let (again_code, again, _) = lockstorm(&["run", "--plan", &path, "--format", "json"]);
+    assert_eq!(code, again_code);
+    let hash =
+        |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["trace-hash"].clone();
+    assert_eq!(hash(&first), hash(&again));
+}
+
+#[test]
+fn the_help_names_the_verbs_and_exit_codes() {
+    let (code, stdout, _) = lockstorm(&["--help"]);
+    assert_eq!(code, 0);
+    insta::assert_snapshot!(stdout);
+}

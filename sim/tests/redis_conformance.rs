@@ -1,0 +1,267 @@
+//! The same commands to our server and to a real Redis 7.0: the same bytes back.
+
+mod redis_support;
+
+use std::time::Duration;
+
+use redis_support::{Client, Ours, Real, on_tokio};
+
+/// Commands, one a line; `!sleep MS` waits, `#` begins a comment. Each script starts
+/// with empty databases. Replies that depend on the clock to the millisecond, on
+/// hash order or on ids stay out.
+const STRINGS: &str = include_str!("redis_support/strings.txt");
+const EXPIRY: &str = include_str!("redis_support/expiry.txt");
+const SESSION: &str = include_str!("redis_support/session.txt");
+const SCRIPTS: &str = include_str!("redis_support/scripts.txt");
+const TRANSACTIONS: &str = include_str!("redis_support/transactions.txt");
+
+/// What came back for each line.
+async fn transcript(port: u16, script: &str, protocol: &str) -> Vec<(String, String)> {
+    let mut client = Client::connect(port).await;
+    client.line(&format!("HELLO {protocol}")).await;
+    client.line("FLUSHALL").await;
+    client.line("SCRIPT FLUSH").await;
+    client.take_raw();
+    let mut lines = Vec::new();
+    for line in script.lines().map(str::trim) {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some(milliseconds) = line.strip_prefix("!sleep ") {
+            tokio::time::sleep(Duration::from_millis(milliseconds.parse().unwrap())).await;
+            continue;
+        }
+        client.line(line).await;
+        lines.push((line.to_owned(), client.take_raw().escape_ascii().to_string()));
+    }
+    lines
+}
+
+fn compare(script: &'static str) {
+    on_tokio(async {
+        let Some(real) = Real::start(&[]).await else { return };
+        let ours = Ours::start().await;
+        for protocol in ["2", "3"] {
+            let (expected, found) = (
+                transcript(real.port, script, protocol).await,
+                transcript(ours.port, script, protocol).await,
+            );
+            let differences: Vec<String> = expected
+                .iter()
+                .zip(&found)
+                .filter(|(expected, found)| expected != found)
+                .map(|(expected, found)| {
+                    format!("{}\n  real {}\n  ours {}", expected.0, expected.1, found.1)
+                })
+                .collect();
+            assert!(
+                differences.is_empty(),
+                "RESP{protocol}: {} of {} replies differ:\n{}",
+                differences.len(),
+                expected.len(),
+                differences.join("\n")
+            );
+            assert!(expected.len() > 20, "the script was read");
+        }
+    });
+}
+
+#[test]
+fn strings() {
+    compare(STRINGS);
+}
+
+#[test]
+fn expiry() {
+    compare(EXPIRY);
+}
+
+#[test]
+fn session() {
+    compare(SESSION);
+}
+
+#[test]
+fn scripts() {
+    compare(SCRIPTS);
+}
+
+#[test]
+fn transactions() {
+    compare(TRANSACTIONS);
+}
+
+/// Bytes to a fresh connection, and what comes back until it is closed or quiet.
+async fn exchange(port: u16, bytes: &[u8]) -> String {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    // The server may close before it has read everything.
+    let _ = stream.write_all(bytes).await;
+    let mut answer = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        match tokio::time::timeout(Duration::from_millis(150), stream.read(&mut buffer)).await {
+            Err(_) => return answer.escape_ascii().to_string(),
+            Ok(Ok(count)) if count > 0 => answer.extend_from_slice(&buffer[..count]),
+            Ok(_) => return format!("{}<closed>", answer.escape_ascii()),
+        }
+    }
+}
+
+#[test]
+fn malformed_bytes() {
+    on_tokio(async {
+        let Some(real) = Real::start(&[]).await else { return };
+        let ours = Ours::start().await;
+        let long = "a".repeat(70_000);
+        let cases: Vec<Vec<u8>> = vec![
+            b"PING\r\n".to_vec(),
+            b"PING\nPING\r\n\r\n  \r\nPING x\r\n".to_vec(),
+            b"ECHO \"a\\x41\\n\\t\\\"\"\r\nECHO 'a\\'b\\n'\r\n".to_vec(),
+            b"ECHO \"a\"b\r\n".to_vec(),
+            b"ECHO \"a\r\n".to_vec(),
+            b"ECHO 'a\r\n".to_vec(),
+            b"ECHO a\0b\r\nPING\r\n".to_vec(),
+            b"*1\r\n$4\r\nPING\r\n*0\r\n*-1\r\n*1\r\n$4\r\nPING\r\n".to_vec(),
+            b"*1\r\n$4\r\nPINGxy*1\r\n$4\r\nPING\r\n".to_vec(),
+            b"*x\r\n".to_vec(),
+            b"*\r\n".to_vec(),
+            b"*2147483648\r\n".to_vec(),
+            b"*-2147483649\r\nPING\r\n".to_vec(),
+            b"*01\r\n".to_vec(),
+            b"*1\r\n:1\r\n".to_vec(),
+            b"*1\r\n\r\n".to_vec(),
+            b"*1\r\nPING\r\n".to_vec(),
+            b"*1\r\n$-1\r\n".to_vec(),
+            b"*1\r\n$x\r\n".to_vec(),
+            b"*1\r\n$536870913\r\n".to_vec(),
+            b"*1\r\n$99999999999999999999\r\n".to_vec(),
+            b"*2\r\n$4\r\nECHO\r\n$3\r\nab".to_vec(),
+            b"*1\r\n$4\r\nPING\r\n*1\r\n+x\r\n*1\r\n$4\r\nPING\r\n".to_vec(),
+            long.clone().into_bytes(),
+            format!("*{long}").into_bytes(),
+            format!("*1\r\n${long}").into_bytes(),
+            b"nosuch\r\n".to_vec(),
+            b"*1\r\n$0\r\n\r\n".to_vec(),
+            b"GET\r\nQUIT\r\nPING\r\n".to_vec(),
+        ];
+        for bytes in cases {
+            let expected = exchange(real.port, &bytes).await;
+            let found = exchange(ours.port, &bytes).await;
+            let shown = bytes[..bytes.len().min(60)].escape_ascii().to_string();
+            assert_eq!(found, expected, "to {shown}");
+        }
+    });
+}
+
+/// What a master sends to its replicas for these commands, after the data set.
+async fn stream_of(port: u16, script: &str) -> String {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut client = Client::connect(port).await;
+    client.line("FLUSHALL").await;
+    client.line("SCRIPT FLUSH").await;
+    let mut replica = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    replica.write_all(b"*3\r\n$5\r\nPSYNC\r\n$1\r\n?\r\n$2\r\n-1\r\n").await.unwrap();
+    let mut bytes = Vec::new();
+    // +FULLRESYNC …\r\n$length\r\n<file>
+    let ends = loop {
+        replica.read_buf(&mut bytes).await.unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        let Some((line, rest)) = text.split_once("\r\n$") else { continue };
+        let Some((length, _)) = rest.split_once("\r\n") else { continue };
+        let head = line.len() + 3 + length.len() + 2;
+        break head + length.parse::<usize>().unwrap();
+    };
+    while bytes.len() < ends {
+        replica.read_buf(&mut bytes).await.unwrap();
+    }
+    // The replica counts as one only once it has acknowledged.
+    replica.write_all(b"*3\r\n$8\r\nREPLCONF\r\n$3\r\nACK\r\n$1\r\n0\r\n").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        match line.strip_prefix("!sleep ") {
+            Some(milliseconds) => {
+                tokio::time::sleep(Duration::from_millis(milliseconds.parse().unwrap())).await;
+            }
+            None => {
+                client.line(line).await;
+            }
+        }
+    }
+    client.line("SET the-end x").await;
+    while !bytes.windows(7).any(|window| window == b"the-end") {
+        replica.read_buf(&mut bytes).await.unwrap();
+    }
+    bytes[ends..].escape_ascii().to_string().replace("\\r\\n", "\n")
+}
+
+#[test]
+fn replication_streams() {
+    const SCRIPT: &str = r#"
+        SET a 1
+        SET a 2 PXAT 4000000000000
+        SET a 2 EXAT 4000000000
+        SET a 3 NX
+        SET b 3 NX GET
+        SET b 4 KEEPTTL GET
+        SET b 5 XX PXAT 4000000000000 GET
+        INCR a
+        INCRBY a 10
+        APPEND a x
+        GETDEL a
+        GETDEL a
+        SETNX n 1
+        SETNX n 2
+        DEL nobody
+        DEL n
+        SET u 1
+        UNLINK u u2
+        MSET m 1 n 2
+        PEXPIREAT m 4000000000000
+        EXPIREAT n 4000000000 GT
+        EXPIREAT n 4000000000
+        PERSIST n
+        PERSIST n
+        EXPIREAT n 1
+        SELECT 3
+        SET in3 x
+        SELECT 0
+        SET in0 x
+        MULTI
+        SET t1 1
+        GET t1
+        EXEC
+        MULTI
+        SET t1 1
+        SELECT 5
+        SET t2 1
+        EXEC
+        SELECT 0
+        EVAL "return redis.call('get','x')" 0
+        EVAL "return redis.call('set',KEYS[1],ARGV[1],'PXAT','4000000000000')" 1 lock me
+        EVAL "redis.call('set','s1','a') redis.call('del','s1','s2') redis.call('incr','s3')" 0
+        EVAL "redis.call('set','kept','a') redis.call('nosuch')" 0
+        EVAL "redis.set_repl(redis.REPL_NONE) redis.call('set','unseen','a')" 0
+        PSETEX gone 20 v
+        GETSET g 1
+        FLUSHDB
+        FLUSHALL
+    "#;
+    on_tokio(async {
+        let Some(real) = Real::start(&[]).await else { return };
+        let ours = Ours::start().await;
+        // Absolute times from relative ones differ from run to run.
+        let masked = |text: String| {
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            for index in 1..lines.len() {
+                if lines[index - 1] == "$13" && lines[index] != "4000000000000" {
+                    lines[index] = "TIME".to_owned();
+                }
+            }
+            lines.join("\n")
+        };
+        let expected = masked(stream_of(real.port, SCRIPT).await);
+        let found = masked(stream_of(ours.port, SCRIPT).await);
+        assert_eq!(found, expected);
+    });
+}

@@ -1,0 +1,182 @@
+//! A server of ours and a real one on TCP ports, and a client that keeps the bytes.
+
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockstorm::Host;
+use lockstorm_sim::server::redis::codec::{
+    Reply, ReplyDecoder, RequestDecoder, RequestLimits, append_command,
+};
+use lockstorm_sim::server::redis::observe::{Observer, Unobserved};
+use lockstorm_sim::server::redis::{ConfigFile, ReplicationGate, Server, Settings};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+
+/// Runs a test on one thread with real time and real sockets.
+pub fn on_tokio<T>(test: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test)
+}
+
+/// A server of ours.
+pub struct Ours {
+    pub port: u16,
+    pub config: ConfigFile,
+    pub gate: ReplicationGate,
+    task: JoinHandle<()>,
+}
+
+impl Ours {
+    pub async fn start() -> Ours {
+        Ours::start_with(Settings::default(), ConfigFile::new(), Arc::new(Unobserved)).await
+    }
+
+    pub async fn start_with(
+        settings: Settings,
+        config: ConfigFile,
+        observer: Arc<dyn Observer>,
+    ) -> Ours {
+        let host = Host::tokio("redis-1");
+        let listener = host.listen(0).await.unwrap();
+        let port = listener.port();
+        let gate = ReplicationGate::new();
+        let server = Server::new(host, settings, config.clone(), gate.clone(), observer);
+        Ours { port, config, gate, task: tokio::spawn(server.run_on(listener)) }
+    }
+
+    /// Ends it as a crash of its process does.
+    pub async fn crash(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+}
+
+/// A real redis-server in a directory of its own.
+pub struct Real {
+    pub port: u16,
+    child: Child,
+    _directory: tempfile::TempDir,
+}
+
+impl Real {
+    /// `None`, said loudly, where redis-server is not installed.
+    pub async fn start(arguments: &[&str]) -> Option<Real> {
+        let directory = tempfile::tempdir().unwrap();
+        let port = {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            listener.local_addr().unwrap().port()
+        };
+        let child = Command::new("redis-server")
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+            .args(["--repl-diskless-sync-delay", "0"])
+            .args(arguments)
+            .current_dir(directory.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let Ok(child) = child else {
+            eprintln!("SKIPPED: redis-server is not installed");
+            return None;
+        };
+        let real = Real { port, child, _directory: directory };
+        for _ in 0..200 {
+            if TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
+                return Some(real);
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        panic!("redis-server did not open its port within 5 s");
+    }
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A client that shows what came over the wire.
+pub struct Client {
+    stream: TcpStream,
+    decoder: ReplyDecoder,
+    raw: Vec<u8>,
+}
+
+impl Client {
+    pub async fn connect(port: u16) -> Client {
+        let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        Client { stream, decoder: ReplyDecoder::default(), raw: Vec::new() }
+    }
+
+    pub async fn send(&mut self, arguments: &[&[u8]]) {
+        let mut bytes = Vec::new();
+        append_command(&mut bytes, arguments.iter().copied());
+        self.send_raw(&bytes).await;
+    }
+
+    pub async fn send_raw(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).await.unwrap();
+    }
+
+    /// The next reply; `None` once the server has closed.
+    pub async fn reply(&mut self) -> Option<Reply> {
+        loop {
+            if let Some(reply) = self.decoder.decode().expect("a well-formed reply") {
+                return Some(reply);
+            }
+            let mut bytes = vec![0; 16 * 1024];
+            let reading = self.stream.read(&mut bytes);
+            let count = tokio::time::timeout(Duration::from_secs(10), reading)
+                .await
+                .expect("a reply within 10 s")
+                .unwrap_or(0);
+            if count == 0 {
+                return None;
+            }
+            self.raw.extend_from_slice(&bytes[..count]);
+            self.decoder.buffer_mut().extend_from_slice(&bytes[..count]);
+        }
+    }
+
+    /// One command, one reply.
+    pub async fn call(&mut self, arguments: &[&[u8]]) -> Reply {
+        self.send(arguments).await;
+        self.reply().await.expect("the server is there")
+    }
+
+    /// A command written as a line, with quotes as redis-cli takes them.
+    pub async fn line(&mut self, line: &str) -> Reply {
+        self.send(&words(line).iter().map(Vec::as_slice).collect::<Vec<_>>()).await;
+        self.reply().await.expect("the server is there")
+    }
+
+    /// The bytes since the last call of this function.
+    pub fn take_raw(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.raw)
+    }
+}
+
+/// The arguments of a line.
+pub fn words(line: &str) -> Vec<Vec<u8>> {
+    let mut decoder = RequestDecoder::new(RequestLimits::default());
+    decoder.feed(line.as_bytes());
+    decoder.feed(b"\n");
+    let arguments = decoder.decode().expect("balanced quotes").expect("a line");
+    arguments.iter().map(<[u8]>::to_vec).collect()
+}
+
+/// Repeats `probe` until it gives something, for at most 20 s.
+pub async fn until<T>(what: &str, mut probe: impl AsyncFnMut() -> Option<T>) -> T {
+    for _ in 0..800 {
+        if let Some(found) = probe().await {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    panic!("waited 20 s for {what}");
+}
