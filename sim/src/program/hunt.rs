@@ -168,9 +168,12 @@ fn tell(arguments: &HuntArguments, summaries: &[Summary], examined: &[Examined])
     for failure in examined {
         of_signature.entry(failure.run.judgement.signature()).or_default().push(failure);
     }
-    // The commonest first; among equals in the order of their names.
+    // What is wrong with us first, then the commonest; among equals by their names.
     let mut groups: Vec<&Vec<&Examined>> = of_signature.values().collect();
-    groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
+    let is_ours = |failure: &&Examined| {
+        failure.is_nondeterministic() || failure.run.judgement.verdict == Verdict::Internal
+    };
+    groups.sort_by_key(|group| (!group.iter().any(is_ours), std::cmp::Reverse(group.len())));
     for group in groups.iter().take(TOLD_IN_FULL) {
         let Some(first) = group.first() else { continue };
         let reproduce = command_of_seed(first.run.plan.seed, &arguments.storm);

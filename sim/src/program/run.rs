@@ -1,6 +1,6 @@
 //! `lockstorm run` and `lockstorm replay`: one plan, run, repeated, confirmed, told.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use lockstorm_sim::check::Verdict;
@@ -55,7 +55,7 @@ pub fn replay(arguments: &ReplayArguments) -> Result<u8, Failure> {
 }
 
 /// Reads a plan file or the plan of a seed file.
-fn load_any(path: &PathBuf) -> Result<Plan, Failure> {
+fn load_any(path: &Path) -> Result<Plan, Failure> {
     Ok(if seeds::is_seed_file(path)? { SeedFile::load(path)?.plan } else { file::load(path)? })
 }
 
@@ -122,7 +122,7 @@ pub fn command_of_seed(seed: lockstorm_sim::plan::Seed, storm: &StormArguments) 
     )
 }
 
-fn command_of_file(verb: &str, path: &PathBuf, storm: &StormArguments) -> String {
+fn command_of_file(verb: &str, path: &Path, storm: &StormArguments) -> String {
     format!("lockstorm {verb} {}{}", shown(path), rest(storm))
 }
 
@@ -140,7 +140,7 @@ fn rest(storm: &StormArguments) -> String {
     rest
 }
 
-fn shown(path: &PathBuf) -> String {
+fn shown(path: &Path) -> String {
     quoted(&path.display().to_string())
 }
 

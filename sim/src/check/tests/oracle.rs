@@ -195,10 +195,10 @@ fn in_turns(history: &History) -> Pairs {
             | What::RecordLost { owner, .. } => {
                 over.insert(owner.as_str());
             }
-            What::RecordSet { owner, .. } => {
-                if over.remove(owner.as_str()) && !witnessed(history, owner) {
-                    *grants.entry(owner).or_default() += 1;
-                }
+            What::RecordSet { owner, .. }
+                if over.remove(owner.as_str()) && !witnessed(history, owner) =>
+            {
+                *grants.entry(owner).or_default() += 1;
             }
             What::Effect { owner, accepted: true, .. } => {
                 acts.push((owner, grants.get(owner.as_str()).copied().unwrap_or(0)));
