@@ -135,17 +135,18 @@ pub fn begin(kind: &FaultKind, ground: &Ground) -> Option<String> {
     }
 }
 
-/// Ends a fault that has begun.
-pub fn end(kind: &FaultKind, ground: &Ground) {
+/// Ends a fault that has begun. `others` are the faults that go on: what one of them
+/// still wants (a node down, a link slow, a clock fast) stays.
+pub fn end(kind: &FaultKind, others: &[&FaultKind], ground: &Ground) {
     match kind {
         FaultKind::ProcessCrash { node } | FaultKind::MachineCrash { node } => {
-            crash::end(node, ground);
+            crash::end(node, others, ground);
         }
         FaultKind::Pause { node, group } => pause::end(node, group.as_deref(), ground),
         FaultKind::Partition { from, to, one_way } => partition::end(from, to, *one_way, ground),
-        FaultKind::SlowLink { from, to, .. } => slow_link::end(from, to, ground),
+        FaultKind::SlowLink { from, to, .. } => slow_link::end(from, to, others, ground),
         FaultKind::ReplicationStall { node } => replication_stall::end(node, ground),
-        FaultKind::ClockRate { node, .. } => clock::end_rate(node, ground),
+        FaultKind::ClockRate { node, .. } => clock::end_rate(node, others, ground),
         FaultKind::ClockStep { node, by_us } => clock::end_step(node, *by_us, ground),
     }
 }

@@ -96,6 +96,11 @@ pub fn run_with(plan: &Plan, engine: &dyn Engine, factory: &LockFactory) -> Run 
     }
 }
 
+/// A run that killed its process: nothing is known but `why`.
+pub fn lost(plan: &Plan, engine: &dyn Engine, why: String) -> Run {
+    not_run(plan, engine, Judgement::internal(), why)
+}
+
 fn not_run(plan: &Plan, engine: &dyn Engine, judgement: Judgement, why: String) -> Run {
     Run {
         plan: plan.clone(),

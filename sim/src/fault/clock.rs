@@ -4,7 +4,7 @@
 use super::{Ground, Sign};
 use crate::engine::clock::ClockChange;
 use crate::engine::world::Touch;
-use crate::plan::Micros;
+use crate::plan::{FaultKind, Micros};
 
 pub(super) fn rate_narration(node: &str, ppm: i64) -> String {
     let direction = if ppm < 0 { "slow" } else { "fast" };
@@ -21,9 +21,14 @@ pub(super) fn begin_rate(node: &str, ppm: i64, ground: &Ground) -> Option<String
     None
 }
 
-pub(super) fn end_rate(node: &str, ground: &Ground) {
+pub(super) fn end_rate(node: &str, others: &[&FaultKind], ground: &Ground) {
     if let Some(id) = ground.find(node) {
-        let ppm = ground.rates_ppm.get(&id).copied().unwrap_or(0);
+        let still = others.iter().rev().find_map(|other| match other {
+            FaultKind::ClockRate { node: held, ppm } if held == node => Some(*ppm),
+            _ => None,
+        });
+        let own = || ground.rates_ppm.get(&id).copied().unwrap_or(0);
+        let ppm = still.unwrap_or_else(own);
         ground.control.change_clock(id, ClockChange::Rate { ppm });
     }
 }

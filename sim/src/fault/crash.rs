@@ -1,8 +1,10 @@
 //! A node's program dies, alone or with its machine; when the fault ends it is
-//! started again, with an empty memory. Shows at once, unless the node was down.
+//! started again, with an empty memory, unless another crash still holds it down.
+//! Shows at once, unless the node was down.
 
 use super::Ground;
 use crate::history::What;
+use crate::plan::FaultKind;
 
 pub(super) fn narration(node: &str, machine: bool) -> String {
     match machine {
@@ -24,7 +26,16 @@ pub(super) fn begin(node: &str, machine: bool, ground: &Ground) -> Option<String
     Some(format!("{node} is down"))
 }
 
-pub(super) fn end(node: &str, ground: &Ground) {
+pub(super) fn end(node: &str, others: &[&FaultKind], ground: &Ground) {
+    let is_held = others.iter().any(|other| match other {
+        FaultKind::ProcessCrash { node: held } | FaultKind::MachineCrash { node: held } => {
+            held == node
+        }
+        _ => false,
+    });
+    if is_held {
+        return;
+    }
     if let Some(id) = ground.find(node) {
         ground.control.start(id);
     }

@@ -3,7 +3,7 @@
 
 use super::Ground;
 use crate::engine::world::Touch;
-use crate::plan::Micros;
+use crate::plan::{FaultKind, Micros};
 
 pub(super) fn narration(from: &[String], to: &[String], extra: Micros) -> String {
     format!("messages between {} and {} take {extra} longer", from.join(", "), to.join(", "))
@@ -19,8 +19,14 @@ pub(super) fn begin(
     None
 }
 
-pub(super) fn end(from: &[String], to: &[String], ground: &Ground) {
+pub(super) fn end(from: &[String], to: &[String], others: &[&FaultKind], ground: &Ground) {
     slow(from, to, 0, ground);
+    // Where slow links overlap, those that go on are slow still.
+    for other in others {
+        if let FaultKind::SlowLink { from, to, extra } = other {
+            slow(from, to, extra.0, ground);
+        }
+    }
 }
 
 fn slow(from: &[String], to: &[String], extra_us: u64, ground: &Ground) {

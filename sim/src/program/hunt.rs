@@ -61,12 +61,18 @@ pub fn hunt(arguments: &HuntArguments) -> Result<u8, Failure> {
 /// A failure that was run again and asked about.
 struct Examined {
     run: Run,
-    examination: Examination,
+    /// None for a run that killed its worker.
+    examination: Option<Examination>,
 }
 
 impl Examined {
     fn is_nondeterministic(&self) -> bool {
-        matches!(self.examination.repetition, Repetition::Differs { .. })
+        let repetition = self.examination.as_ref().map(|examination| &examination.repetition);
+        matches!(repetition, Some(Repetition::Differs { .. }))
+    }
+
+    fn confirmation(&self) -> Option<&Confirmation> {
+        self.examination.as_ref()?.confirmation.as_ref()
     }
 }
 
@@ -122,6 +128,11 @@ fn examine_one(quarry: &Quarry, summary: &Summary, program: &PathBuf) -> Result<
     let plan = quarry.plan(summary.seed)?;
     let engine =
         storm::engine(&quarry.engine).ok_or_else(|| Failure::internal("the engine is missing"))?;
+    if let (Verdict::Internal, true) = (summary.verdict, summary.trace.is_empty()) {
+        // What killed its worker would kill this process: it is told, not run.
+        let why = summary.trouble.clone().unwrap_or_else(|| "the worker died".to_owned());
+        return Ok(Examined { run: storm::lost(&plan, engine.as_ref(), why), examination: None });
+    }
     let run = storm::run(&plan, engine.as_ref());
     let is_event = quarry.engine == EngineArgument::Event.name();
     let confirm = is_event && summary.verdict == Verdict::Violation;
@@ -136,15 +147,15 @@ fn examine_one(quarry: &Quarry, summary: &Summary, program: &PathBuf) -> Result<
     if !summary.trace.is_empty() && summary.trace != run.trace_hash.to_string() {
         examination.repetition = Repetition::Differs { first: None };
     }
-    Ok(Examined { run, examination })
+    Ok(Examined { run, examination: Some(examination) })
 }
 
 fn told<'a>(failure: &'a Examined, reproduce: &'a str) -> Told<'a> {
     Told {
         run: &failure.run,
         position: None,
-        repetition: Some(&failure.examination.repetition),
-        confirmation: failure.examination.confirmation.as_ref(),
+        repetition: failure.examination.as_ref().map(|examination| &examination.repetition),
+        confirmation: failure.confirmation(),
         reproduce,
     }
 }
@@ -157,9 +168,12 @@ fn tell(arguments: &HuntArguments, summaries: &[Summary], examined: &[Examined])
     for failure in examined {
         of_signature.entry(failure.run.judgement.signature()).or_default().push(failure);
     }
-    // The commonest first; among equals in the order of their names.
+    // What is wrong with us first, then the commonest; among equals by their names.
     let mut groups: Vec<&Vec<&Examined>> = of_signature.values().collect();
-    groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
+    let is_ours = |failure: &&Examined| {
+        failure.is_nondeterministic() || failure.run.judgement.verdict == Verdict::Internal
+    };
+    groups.sort_by_key(|group| (!group.iter().any(is_ours), std::cmp::Reverse(group.len())));
     for group in groups.iter().take(TOLD_IN_FULL) {
         let Some(first) = group.first() else { continue };
         let reproduce = command_of_seed(first.run.plan.seed, &arguments.storm);
@@ -176,13 +190,13 @@ fn tell(arguments: &HuntArguments, summaries: &[Summary], examined: &[Examined])
         }
         say("");
     }
-    let confirmations = examined.iter().map(|failure| failure.examination.confirmation.as_ref());
+    let confirmations = examined.iter().map(Examined::confirmation);
     say(table::summary_in(summaries, confirmations, &manner()));
 }
 
 fn one_line(arguments: &HuntArguments, failure: &Examined) -> String {
     let reproduce = command_of_seed(failure.run.plan.seed, &arguments.storm);
-    let confirmation = failure.examination.confirmation.as_ref();
+    let confirmation = failure.confirmation();
     let confirmation = confirmation.map_or_else(String::new, |c: &Confirmation| format!("  # {c}"));
     format!("{reproduce}{confirmation}")
 }

@@ -15,7 +15,7 @@ use super::anchors;
 use crate::engine::world::Touch;
 use crate::fault::{self, Ground, Sign};
 use crate::history::{AcquireOutcome, Event, Recorder, What};
-use crate::plan::{Anchor, Fault, Plan, When};
+use crate::plan::{Anchor, Fault, FaultKind, Plan, When};
 
 /// Clients look here before they begin another round.
 #[derive(Debug, Default)]
@@ -238,14 +238,18 @@ impl Conductor {
     }
 
     fn end(&self, index: usize) {
-        {
-            let strike = &mut self.lock().strikes[index];
-            if !matches!(strike, Strike::Active { .. }) {
+        let others: Vec<&FaultKind> = {
+            let strikes = &mut self.lock().strikes;
+            let is_active = |strike: &Strike| matches!(strike, Strike::Active { .. });
+            if !is_active(&strikes[index]) {
                 return;
             }
-            *strike = Strike::Over;
-        }
-        fault::end(&self.faults[index].kind, &self.ground);
+            strikes[index] = Strike::Over;
+            let going_on = self.faults.iter().zip(strikes.iter());
+            let going_on = going_on.filter(|(_, strike)| is_active(strike));
+            going_on.map(|(fault, _)| &fault.kind).collect()
+        };
+        fault::end(&self.faults[index].kind, &others, &self.ground);
         self.ground.recorder.record(&self.node_of(index), What::FaultEnded { fault: index });
     }
 
