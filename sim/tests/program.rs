@@ -11,6 +11,11 @@ fn lockstorm(arguments: &[&str]) -> (i32, String, String) {
     )
 }
 
+/// The trace hash in a run's, or a hunt's, JSON; it must be there.
+fn trace(document: &serde_json::Value) -> String {
+    document["trace"].as_str().expect("a trace hash").to_owned()
+}
+
 fn plan_file(text: &str) -> tempfile::NamedTempFile {
     let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
     std::fs::write(file.path(), text).unwrap();
@@ -103,6 +108,8 @@ fn a_hunt_is_the_same_with_one_worker_and_with_two_and_its_commands_reproduce() 
     assert_eq!(one_code, 1, "forty storms without a fence find something: {one}");
 
     let hunt: serde_json::Value = serde_json::from_str(&one).unwrap();
+    // Over all seeds, the safe ones too.
+    assert_eq!(trace(&hunt).len(), 16);
     let failures = hunt["failures"].as_array().unwrap();
     for failure in failures.iter().take(3) {
         let command = failure["reproduce"].as_str().unwrap();
@@ -110,7 +117,7 @@ fn a_hunt_is_the_same_with_one_worker_and_with_two_and_its_commands_reproduce() 
         let (code, stdout, _) = lockstorm(&[&words[..], &["--format", "json"]].concat());
         assert_eq!(code, 1, "{command}");
         let again: serde_json::Value = serde_json::from_str(&stdout).unwrap();
-        assert_eq!(again["trace-hash"], failure["trace-hash"], "{command}");
+        assert_eq!(trace(&again), trace(failure), "{command}");
     }
 }
 
@@ -123,9 +130,27 @@ fn a_plan_that_is_printed_runs_again_the_same() {
     let path = file.path().display().to_string();
     let (again_code, again, _) = lockstorm(&["run", "--plan", &path, "--format", "json"]);
     assert_eq!(code, again_code);
-    let hash =
-        |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["trace-hash"].clone();
+    let hash = |text: &str| trace(&serde_json::from_str(text).unwrap());
     assert_eq!(hash(&first), hash(&again));
+    let (_, other, _) = lockstorm(&["run", "--seed", "0x6", "--format", "json"]);
+    assert_ne!(hash(&first), hash(&other));
+}
+
+/// The README's first command: what it shows is what is printed there.
+#[test]
+fn alone_it_shows_the_storm_of_the_readme_and_the_fence() {
+    let mut command = Command::cargo_bin("lockstorm").unwrap();
+    let output = command.env("LC_ALL", "C.UTF-8").output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let told = String::from_utf8(output.stdout).unwrap();
+    let (_, told) = told.split_once("1. The storm").unwrap();
+    let (storm, fenced) = told.split_once("\n\n2. The same storm").unwrap();
+    for readme in ["README.md", "README.zh-CN.md"] {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../").to_owned() + readme;
+        assert!(std::fs::read_to_string(path).unwrap().contains(storm.trim_end()), "{storm}");
+    }
+    assert!(storm.contains("sold 2 (oversold by 1)") && storm.contains("turmoil 0.7: confirmed"));
+    assert!(fenced.contains("safe by fence") && fenced.contains("turmoil 0.7: confirmed"));
 }
 
 #[test]

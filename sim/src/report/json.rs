@@ -23,8 +23,9 @@
 //! | `plan` | the whole plan as TOML, as a file holds it |
 //!
 //! A hunt has `schema`, `lockstorm`, `verdict` and `exit-code` likewise, of all its
-//! runs; `quarry` (what was hunted), `tally` (what was counted), `bound` (what a clean
-//! hunt proves) and `failures`, each of them a run.
+//! runs; `quarry` (what was hunted), `trace` (one hash over the traces of all its seeds,
+//! in their order: equal hunts have equal ones), `tally` (what was counted), `bound`
+//! (what a clean hunt proves) and `failures`, each of them a run.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -165,11 +166,21 @@ pub fn hunt_json(quarry: &Quarry, summaries: &[Summary], failures: Vec<Value>) -
         verdict,
         exit_code: verdict.exit_code(),
         quarry,
+        trace: trace_of_all(summaries),
         bound: tally.bound(),
         tally,
         failures,
     };
     format!("{:#}", value(&hunt))
+}
+
+/// One hash over every seed and its trace, the safe ones too. 64 bits, hex.
+fn trace_of_all(summaries: &[Summary]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for summary in summaries {
+        hasher.update(format!("{} {}\n", summary.seed, summary.trace).as_bytes());
+    }
+    hasher.finalize().to_hex()[..16].to_owned()
 }
 
 /// What cannot be serialised says so instead; there is nothing of that sort here: no
@@ -187,6 +198,7 @@ struct Hunt<'a> {
     verdict: Verdict,
     exit_code: u8,
     quarry: &'a Quarry,
+    trace: String,
     tally: Tally,
     bound: Option<String>,
     failures: Vec<Value>,

@@ -9,7 +9,7 @@
 //!
 //! A variable that begins with `LOCKSTORM_` and is none of these is warned about: it
 //! is most likely misspelt. `LOCKSTORM_FOR`, `LOCKSTORM_OUT` and `LOCKSTORM_REPORT`
-//! are reserved.
+//! are reserved: they do nothing yet, and setting one is warned about.
 
 use std::sync::OnceLock;
 
@@ -79,10 +79,13 @@ impl Environment {
                         Some(seeds.map_err(|_| format!("{name}=`{value}`: write a whole number"))?);
                 }
                 "LOCKSTORM_ENGINE" => environment.engine = Some(value),
+                "LOCKSTORM_FOR" | "LOCKSTORM_OUT" | "LOCKSTORM_REPORT" => {
+                    warnings.push(format!("{name} is reserved and does nothing yet"));
+                }
                 known if KNOWN.contains(&known) => {}
                 unknown => warnings.push(format!(
                     "{unknown} is not a variable of lockstorm; there are: {}",
-                    KNOWN[..6].join(", ")
+                    KNOWN[..3].join(", ")
                 )),
             }
         }
@@ -106,6 +109,13 @@ mod tests {
         assert_eq!(environment.seed, Some(Seed(42)));
         assert_eq!(warnings.len(), 1);
         assert!(warnings[0].contains("LOCKSTORM_SEDS"));
+    }
+
+    #[test]
+    fn a_reserved_variable_is_not_obeyed_in_silence() {
+        let (environment, warnings) = read(&[("LOCKSTORM_OUT", "here")]).unwrap();
+        assert_eq!(environment, Environment::default());
+        assert_eq!(warnings, ["LOCKSTORM_OUT is reserved and does nothing yet"]);
     }
 
     #[test]
