@@ -2,7 +2,7 @@
 //!
 //! An engine supplies a network, timers, crash and restart of nodes. Everything
 //! that must be the same on all of them lives once, beside them: pauses, node
-//! clocks, incarnations and keyed draws in [`world`], the [`Host`](lockstorm::Host) of a
+//! clocks, incarnations and keyed draws in [`world`], the [`Host`] of a
 //! simulated node in [`machine`], clocks in [`clock`].
 //!
 //! A fault that an engine cannot express is declared ([`Engine::cannot_express`]),

@@ -9,7 +9,7 @@
 //! [`layout`] measures and folds it; [`subject`] chooses what of a judgement is told,
 //! [`story`] tells how it came about, [`why`] says why and what to try; [`block`] is
 //! the failure block of a test and of the program, [`table`] the summary of a hunt,
-//! [`demonstration`] what the program shows when it is started alone, [`json`] the
+//! [`mod@demonstration`] what the program shows when it is started alone, [`json`] the
 //! machine's view.
 
 pub mod block;
