@@ -99,14 +99,15 @@ pub trait Control: Send + Sync {
     /// data), bytes already handed to the kernel still leave, new connections are refused.
     fn crash_process(&self, node: NodeId);
 
-    /// The machine dies: silence, and all bytes in its kernel are lost.
+    /// The machine dies, and its program if that still lives: silence, and all bytes
+    /// in its kernel are lost.
     fn crash_machine(&self, node: NodeId);
 
     /// Starts a crashed node again. Nothing if it is up.
     fn start(&self, node: NodeId);
 
-    /// Freezes the node's tasks, or those of one group. Its kernel goes on
-    /// accepting and buffering.
+    /// Freezes the living program's tasks, or those of one group. Its kernel goes on
+    /// accepting and buffering. The pause ends with the program; nothing if it is down.
     fn pause(&self, node: NodeId, group: Option<&str>);
 
     /// Ends [`Control::pause`] with the same arguments.

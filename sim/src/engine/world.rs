@@ -94,6 +94,7 @@ enum Admission {
 struct Node {
     name: Name,
     up: bool,
+    machine_up: bool,
     incarnation: u32,
     paused: u32,
     paused_groups: BTreeMap<String, u32>,
@@ -119,6 +120,7 @@ impl World {
         let nodes = names.into_iter().map(|name| Node {
             name,
             up: false,
+            machine_up: false,
             incarnation: 0,
             paused: 0,
             paused_groups: BTreeMap::new(),
@@ -210,8 +212,21 @@ impl World {
             return None;
         }
         node.up = true;
+        node.machine_up = true;
         node.incarnation += 1;
         Some(node.incarnation)
+    }
+
+    /// Whether the node's machine is up; it outlives its program.
+    pub fn is_machine_up(&self, node: NodeId) -> bool {
+        self.lock()[node.index()].machine_up
+    }
+
+    /// Ends the machine, and with it the living incarnation if there is one. False if
+    /// the machine was down already.
+    pub fn crash_machine(&self, node: NodeId) -> bool {
+        self.crash(node);
+        std::mem::replace(&mut self.lock()[node.index()].machine_up, false)
     }
 
     /// Ends the living incarnation: its tasks are aborted and never polled again.
@@ -234,9 +249,13 @@ impl World {
         true
     }
 
-    /// Freezes the node's tasks, or those of one group. Pauses nest.
+    /// Freezes the tasks of the living incarnation, or those of one group. Pauses nest
+    /// and end with their incarnation. Nothing if the node is down.
     pub fn pause(&self, node: NodeId, group: Option<&str>) {
         let node = &mut self.lock()[node.index()];
+        if !node.up {
+            return;
+        }
         match group {
             None => node.paused += 1,
             Some(group) => *node.paused_groups.entry(group.to_owned()).or_default() += 1,

@@ -1,9 +1,10 @@
 //! The grammar of the command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use lockstorm_sim::plan::{Fence, Seed};
+use lockstorm_sim::plan::{Fence, Micros, Seed};
 use lockstorm_sim::seeds::Shelf;
 
 /// Puts distributed locks through a storm, by seed.
@@ -75,6 +76,9 @@ pub struct RunArguments {
     /// Which storm.
     #[command(flatten)]
     pub storm: StormArguments,
+    /// Run it again in a fresh process also if it is safe, and compare the traces.
+    #[arg(long)]
+    pub twice: bool,
     /// Print the plan and run nothing.
     #[arg(long)]
     pub print_plan: bool,
@@ -98,6 +102,13 @@ pub struct HuntArguments {
     /// How many worker processes.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: u16,
+    /// Run every seed again in other processes and compare the traces.
+    #[arg(long)]
+    pub twice: bool,
+    /// How long a worker may be silent over one seed before it is stopped and the seed
+    /// told as internal; real time.
+    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = seed_limit)]
+    pub seed_limit: Duration,
     /// Write the plan of each failure into this folder.
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
@@ -247,6 +258,15 @@ impl EngineArgument {
             EngineArgument::Turmoil => "turmoil",
         }
     }
+}
+
+/// A real time of at least a second, written as in plans.
+fn seed_limit(text: &str) -> Result<Duration, String> {
+    let micros: Micros = text.parse().map_err(|error| format!("{error}"))?;
+    if micros.0 < 1_000_000 {
+        return Err("a seed gets at least 1s".to_owned());
+    }
+    Ok(Duration::from_micros(micros.0))
 }
 
 fn key_and_value(text: &str) -> Result<(String, String), String> {
