@@ -12,6 +12,7 @@ pub mod clock;
 pub mod event;
 pub mod machine;
 pub mod turmoil;
+pub mod turns;
 pub mod world;
 
 use std::sync::Arc;

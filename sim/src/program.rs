@@ -48,6 +48,6 @@ pub fn main() -> ExitCode {
 
 fn work() -> Result<u8, Failure> {
     let input = BufReader::new(io::stdin());
-    lockstorm_sim::hunt::worker::serve(input, io::stdout().lock()).map_err(Failure::internal)?;
+    lockstorm_sim::hunt::worker::serve(input, io::stdout()).map_err(Failure::internal)?;
     Ok(exit::SAFE)
 }

@@ -3,7 +3,7 @@
 //! Order of things: [`run`] takes a plan and an engine and gives a [`Run`];
 //! [`scene`] builds the nodes, [`client`] is what they do, [`locks`] what they do it
 //! with, [`observe`] writes down what servers see, [`conductor`] strikes and ends,
-//! [`anchors`] finds events by name. [`builder`] is the door for tests.
+//! [`anchors`] finds events by name, [`place`] tells outsiders where it is. [`builder`] is the door for tests.
 
 pub mod anchors;
 pub mod builder;
@@ -13,6 +13,7 @@ pub mod confirm;
 pub mod environment;
 pub mod locks;
 pub mod observe;
+pub mod place;
 pub mod repeat;
 pub mod scene;
 

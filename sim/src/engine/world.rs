@@ -18,7 +18,7 @@ use std::future::Future;
 use std::net::Ipv4Addr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -26,6 +26,7 @@ use lockstorm::host::BoxFuture;
 use tokio::task::AbortHandle;
 
 use super::clock::{ClockChange, NodeClock};
+use super::turns::{TURNS_OF_AN_INSTANT, Turns};
 use crate::draw::Draw;
 use crate::history::Name;
 
@@ -89,6 +90,8 @@ enum Admission {
     Run,
     Frozen,
     Dead,
+    /// The run is stuck and about to be ended.
+    NoTurn,
 }
 
 struct Node {
@@ -112,6 +115,8 @@ pub struct World {
     nodes: Mutex<Vec<Node>>,
     touched: Mutex<Option<TouchListener>>,
     panic: Mutex<Option<Panic>>,
+    turns: Turns,
+    halted: AtomicBool,
 }
 
 impl World {
@@ -136,6 +141,8 @@ impl World {
             nodes: Mutex::new(nodes.collect()),
             touched: Mutex::new(None),
             panic: Mutex::new(None),
+            turns: Turns::default(),
+            halted: AtomicBool::new(false),
         })
     }
 
@@ -346,6 +353,38 @@ impl World {
         self.panic.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Whether this run cannot go on; [`stuck`](World::stuck) says why.
+    pub fn is_halted(&self) -> bool {
+        self.halted.load(Ordering::Relaxed)
+    }
+
+    /// Why this run cannot go on, if it cannot: a program panicked, or tasks run for ever
+    /// at one instant. Names node and task.
+    pub fn stuck(&self) -> Option<String> {
+        if let Some(Panic { node, group, message }) = self.panic() {
+            return Some(format!("a task of {} ({group}) panicked: {message}", self.name(node)));
+        }
+        let (at_us, places) = self.turns.stuck()?;
+        let names: Vec<String> = places.iter().map(|place| self.describe(*place)).collect();
+        let at = crate::plan::Micros(at_us);
+        let names = names.join(", ");
+        Some(format!(
+            "time stands still at {at}: tasks ran {TURNS_OF_AN_INSTANT} times without waiting, \
+             the last of them {names}"
+        ))
+    }
+
+    /// Where the run is, as a clause for whoever waits for it from outside.
+    pub fn place(&self) -> Option<String> {
+        let (at_us, place) = self.turns.place()?;
+        let at = crate::plan::Micros(at_us);
+        Some(format!("the last turn, at {at} of simulated time, was of {}", self.describe(place)))
+    }
+
+    fn describe(&self, (node, group): super::turns::Place) -> String {
+        format!("{} ({group})", self.name(node))
+    }
+
     /// Spawns `future` as a task of this incarnation on the current tokio runtime.
     /// `None` if the incarnation is dead: what a crashed program's destructors would
     /// still like to start does not start.
@@ -392,6 +431,10 @@ impl World {
             node.frozen.push(waker.clone());
             return Admission::Frozen;
         }
+        if !self.turns.take(self.now_us(), (scoped.node, scoped.group)) {
+            self.halted.store(true, Ordering::Relaxed);
+            return Admission::NoTurn;
+        }
         Admission::Run
     }
 
@@ -437,6 +480,7 @@ impl Future for Scoped {
                 self.future = None;
                 Poll::Ready(())
             }
+            Admission::NoTurn => Poll::Pending,
             Admission::Frozen => {
                 self.world.touch(Touch::Frozen { node: self.node });
                 Poll::Pending
@@ -452,6 +496,7 @@ impl Future for Scoped {
                         let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
                         place.get_or_insert(panic);
                         drop(place);
+                        self.world.halted.store(true, Ordering::Relaxed);
                         self.future = None;
                         Poll::Ready(())
                     }

@@ -7,11 +7,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::process::{Trouble, Worker};
+use super::process::{GRACE, Trouble, Worker};
 use super::worker::{Answer, Request};
 use crate::engine::Engine;
 use crate::plan::{Plan, file};
-use crate::storm::confirm::Confirmation;
+use crate::storm::confirm::{Confirmation, DIRECTED_TRIES, TRIES};
 use crate::storm::repeat::{Repetition, Report};
 use crate::storm::{self, Run};
 
@@ -34,8 +34,8 @@ pub struct Examiner {
     pub limit: Duration,
 }
 
-/// A confirmation is up to 24 runs under turmoil, each of them slower than ours.
-pub const CONFIRMATION_RUNS: u32 = 24;
+/// A confirmation is at most so many runs, on three engines.
+pub const CONFIRMATION_RUNS: u32 = 3 * TRIES + DIRECTED_TRIES;
 
 /// What a fresh process tells of a plan.
 type Fresh = (Report, Option<Confirmation>);
@@ -93,10 +93,13 @@ impl Examiner {
     ) -> Result<Fresh, Trouble> {
         let mut worker = Worker::start(&self.program).map_err(Trouble::Failed)?;
         let plan = file::write(plan);
-        worker.ask(&Request::Examine { plan, engine: engine.to_owned(), confirm, events })?;
         let runs = if confirm { 1 + CONFIRMATION_RUNS } else { 1 };
-        match worker.hear(self.limit.saturating_mul(runs))? {
+        let limit = self.limit.saturating_mul(runs);
+        let engine = engine.to_owned();
+        worker.ask(&Request::Examine { plan, engine, confirm, events, limit })?;
+        match worker.hear(limit + GRACE)? {
             Answer::Examined { report, confirmation } => Ok((report, confirmation)),
+            Answer::Stuck { why } => Err(Trouble::Lost(why)),
             Answer::Refused { why } => Err(Trouble::refused(why)),
             Answer::Seed(_) => Err(Trouble::Lost("the worker answered another question".into())),
         }

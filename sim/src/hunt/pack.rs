@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use super::process::{Trouble, Worker};
+use super::process::{GRACE, Trouble, Worker};
 use super::worker::{Answer, Request};
 use super::{Quarry, Summary};
 use crate::plan::Seed;
@@ -132,10 +132,11 @@ impl Pack<'_> {
             quarry: self.quarry.clone(),
             first: self.seed(start),
             count: range.end - start,
+            limit: self.limit,
         };
         worker.ask(&request).map_err(|trouble| (start, trouble))?;
         for index in range {
-            match worker.hear(self.limit).map_err(|trouble| (index, trouble))? {
+            match worker.hear(self.limit + GRACE).map_err(|trouble| (index, trouble))? {
                 Answer::Seed(summary) => {
                     if sender.send((index, Ok(summary))).is_err() {
                         return Ok(());
@@ -145,6 +146,7 @@ impl Pack<'_> {
                     let why = "the worker answered another question".to_owned();
                     return Err((index, Trouble::Lost(why)));
                 }
+                Answer::Stuck { why } => return Err((index, Trouble::Lost(why))),
                 Answer::Refused { why } => return Err((index, Trouble::refused(why))),
             }
         }

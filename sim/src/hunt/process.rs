@@ -38,6 +38,10 @@ impl Trouble {
     }
 }
 
+/// How much longer than a run may take one waits for its worker: the worker's own
+/// watchdog comes first and says more.
+pub const GRACE: Duration = Duration::from_secs(2);
+
 /// One worker process.
 pub struct Worker {
     child: Child,

@@ -12,6 +12,7 @@ use super::client::Client;
 use super::conductor::{Conductor, Patience, Stop};
 use super::locks::{self, LockFactory};
 use super::observe::{ConductorCell, FailoverWatch, RedisWatch, StockWatch};
+use super::place;
 use crate::check::Setting;
 use crate::engine::clock::ClockChange;
 use crate::engine::world::{NodeId, World};
@@ -66,6 +67,7 @@ pub fn run(
 ) -> Result<Outcome, String> {
     let names: Vec<Name> = plan.topology.nodes().into_iter().map(Name::from).collect();
     let world = World::new(plan.seed.0, names.iter().cloned());
+    place::begin(&world);
     let clock = world.clone();
     let recorder = Recorder::new(move || clock.now_us());
     let redis = names.iter().enumerate().filter(|(_, name)| name.starts_with("redis-"));

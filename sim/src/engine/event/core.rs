@@ -137,15 +137,12 @@ impl Core {
     }
 
     pub(super) fn ending(&self) -> Ending {
-        let panic = self.world.panic().map(|panic| {
-            let node = self.world.name(panic.node);
-            format!("a task of {node} ({}) panicked: {}", panic.group, panic.message)
-        });
+        let stuck = self.world.stuck();
         let state = self.lock();
         Ending {
             steps: state.steps,
             messages: state.network.messages(),
-            stuck: state.stuck.clone().or(panic),
+            stuck: state.stuck.clone().or(stuck),
         }
     }
 

@@ -122,9 +122,8 @@ fn register(sim: &mut Sim<'_>, network: &Arc<Network>, node: NodeId, factory: Fa
 fn step(sim: &mut Sim<'_>, network: &Network) -> Result<(), String> {
     network.begin_step();
     let result = catch_unwind(AssertUnwindSafe(|| sim.step()));
-    if let Some(panic) = network.world.panic() {
-        let name = network.world.name(panic.node);
-        return Err(format!("a task of {name} ({}) panicked: {}", panic.group, panic.message));
+    if let Some(why) = network.world.stuck() {
+        return Err(why);
     }
     match result {
         Ok(Ok(_)) => Ok(()),
