@@ -3,7 +3,8 @@
 //! An engine supplies a network, timers, crash and restart of nodes. Everything
 //! that must be the same on all of them lives once, beside them: pauses, node
 //! clocks, incarnations and keyed draws in [`world`], the [`Host`] of a
-//! simulated node in [`machine`], clocks in [`clock`].
+//! simulated node in [`machine`], clocks in [`clock`], whose turn it is in [`turns`], what
+//! third-party code senses in [`senses`].
 //!
 //! A fault that an engine cannot express is declared ([`Engine::cannot_express`]),
 //! never silently left out.
@@ -11,6 +12,8 @@
 pub mod clock;
 pub mod event;
 pub mod machine;
+pub mod scoped;
+pub mod senses;
 pub mod turmoil;
 pub mod turns;
 pub mod world;
@@ -74,6 +77,9 @@ pub struct Ending {
     pub messages: u64,
     /// Why the run stopped before its time, if not because the storm was over.
     pub stuck: Option<String>,
+    /// Whether that is something that the engine has no means for: `stuck` is then a
+    /// clause that says what.
+    pub not_expressible: bool,
 }
 
 /// Something that can run a stage.
@@ -87,6 +93,12 @@ pub trait Engine: Send + Sync {
     /// Which part of `plan` this engine has no means for, as a clause for people
     /// (`"a one-way cut that delivers after the heal"`).
     fn cannot_express(&self, plan: &Plan) -> Option<String>;
+
+    /// Whether third-party code in its runs senses simulated time and keyed draws (where an
+    /// interposer asks [`senses`]).
+    fn gives_senses(&self) -> bool {
+        true
+    }
 
     /// Runs the stage to its end, on the calling thread. Give each run a fresh one.
     fn run(&self, stage: Stage) -> Ending;

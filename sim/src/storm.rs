@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub use builder::Storm;
 
 use crate::check::{self, Judgement};
-use crate::engine::event::EventEngine;
+use crate::engine::event::{EventEngine, PromptEventEngine, UnseededEventEngine};
 use crate::engine::turmoil::Turmoil;
 use crate::engine::{Ending, Engine};
 use crate::history::History;
@@ -37,6 +37,8 @@ pub struct Run {
     pub plan: Plan,
     /// On which engine, with its version.
     pub engine: &'static str,
+    /// The engine's name, as [`engine`] knows it.
+    pub engine_name: &'static str,
     /// What happened.
     pub history: History,
     /// Its fingerprint.
@@ -52,11 +54,13 @@ pub fn engine(name: &str) -> Option<Arc<dyn Engine>> {
     match name {
         "event" => Some(Arc::new(EventEngine)),
         "turmoil" => Some(Arc::new(Turmoil::default())),
+        "event-prompt" => Some(Arc::new(PromptEventEngine)),
+        "event-unseeded" => Some(Arc::new(UnseededEventEngine)),
         _ => None,
     }
 }
 
-/// The names of the engines.
+/// The names of the engines for users; the others are for asking one question each.
 pub const ENGINES: [&str; 2] = ["event", "turmoil"];
 
 /// Runs `plan` with one of our own locks on `engine`, on a fresh thread, and judges it.
@@ -80,13 +84,15 @@ pub fn run_with(plan: &Plan, engine: &dyn Engine, factory: &LockFactory) -> Run 
     match outcome.and_then(|outcome| outcome) {
         Ok(outcome) => {
             let setting = outcome.setting;
-            let judgement = match &outcome.ending.stuck {
-                Some(_) => Judgement::internal(),
-                None => check::judge(&outcome.history, &setting),
+            let judgement = match (&outcome.ending.stuck, outcome.ending.not_expressible) {
+                (Some(_), true) => Judgement::not_expressible(),
+                (Some(_), false) => Judgement::internal(),
+                (None, _) => check::judge(&outcome.history, &setting),
             };
             Run {
                 plan: plan.clone(),
                 engine: engine.title(),
+                engine_name: engine.name(),
                 history: outcome.history,
                 trace_hash: outcome.trace_hash,
                 judgement,
@@ -106,6 +112,7 @@ fn not_run(plan: &Plan, engine: &dyn Engine, judgement: Judgement, why: String) 
     Run {
         plan: plan.clone(),
         engine: engine.title(),
+        engine_name: engine.name(),
         history: History::default(),
         trace_hash: TraceHash([0; 32]),
         judgement,

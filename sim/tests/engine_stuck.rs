@@ -14,8 +14,8 @@ use lockstorm::host::BoxFuture;
 use lockstorm::lock::{Guard, Lock, LockError, Owner};
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::engine::turmoil::Turmoil;
-use lockstorm_sim::engine::world::World;
-use lockstorm_sim::engine::{Ending, Engine, Factory, Links, Stage};
+use lockstorm_sim::engine::world::{NodeId, World};
+use lockstorm_sim::engine::{Control, Ending, Engine, Factory, Links, Stage};
 use lockstorm_sim::history::Recorder;
 use lockstorm_sim::plan::{Fence, Plan, Seed};
 use lockstorm_sim::storm::locks::{self, LockFactory};
@@ -25,6 +25,17 @@ use tokio::sync::Notify;
 
 /// Runs two nodes, `idle` and `busy`, for a second on a thread of its own.
 fn run<F>(engine: &dyn Engine, busy: impl Fn(Host) -> F + Send + Sync + 'static) -> Ending
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    run_with(engine, busy, |_| {})
+}
+
+fn run_with<F>(
+    engine: &dyn Engine,
+    busy: impl Fn(Host) -> F + Send + Sync + 'static,
+    opening: impl FnOnce(Arc<dyn Control>) + Send + 'static,
+) -> Ending
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -44,7 +55,7 @@ where
         links: Links { median_us: 1_000, sigma_milli: 0 },
         ends_at_us: 1_000_000,
         recorder: Recorder::new(move || clock.now_us()),
-        opening: Box::new(|_| {}),
+        opening: Box::new(opening),
     };
     std::thread::scope(|scope| scope.spawn(|| engine.run(stage)).join().unwrap())
 }
@@ -191,4 +202,36 @@ fn a_blocking_call_is_named_to_whoever_waits_outside() {
     assert!(place.starts_with("the last turn, at "), "{place}");
     assert!(place.contains("app-2 ("), "{place}");
     assert_eq!(storm.join().unwrap().ending.stuck, None);
+}
+
+#[test]
+fn a_task_past_its_host_that_runs_in_a_pause_makes_the_pause_not_expressible() {
+    let busy = |host: Host| async move {
+        // What a third-party library does: its own task, with tokio's own timer.
+        tokio::spawn(async {
+            loop {
+                tokio::time::sleep(ms(20)).await;
+            }
+        });
+        host.sleep(ms(1)).await;
+        std::future::pending::<()>().await;
+    };
+    let calm = run(&EventEngine, busy);
+    assert_eq!((calm.stuck, calm.not_expressible), (None, false), "nothing pauses");
+    let paused = run_with(&EventEngine, busy, |control| {
+        let pausing = control.clone();
+        control.after(100_000, Box::new(move || pausing.pause(NodeId(1), None)));
+    });
+    assert!(paused.not_expressible);
+    let clause = paused.stuck.unwrap();
+    assert!(
+        clause.starts_with("a pause of busy, where a task spawned past its host at "),
+        "{clause}"
+    );
+    assert!(clause.contains("engine_stuck.rs"), "{clause}");
+    let other = run_with(&EventEngine, busy, |control| {
+        let pausing = control.clone();
+        control.after(100_000, Box::new(move || pausing.pause(NodeId(0), None)));
+    });
+    assert_eq!((other.stuck, other.not_expressible), (None, false), "another node's pause");
 }

@@ -62,7 +62,8 @@ fn factory(node: u16) -> Factory {
         let servers = (0..4).map(|place| format!("redis-{cluster}-{place}:{PORT}"));
         let settings = failover::Settings::new(servers.collect());
         return Arc::new(move |host| {
-            let controller = FailoverController::new(host, settings.clone(), Arc::new(failover::Unobserved));
+            let controller =
+                FailoverController::new(host, settings.clone(), Arc::new(failover::Unobserved));
             Box::pin(async move {
                 let _ = controller.run().await;
             })

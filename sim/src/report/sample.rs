@@ -157,8 +157,9 @@ fn run(plan: Plan, history: History, judgement: Judgement, stuck: Option<&str>) 
     let mut trace_hash = TraceHash([0; 32]);
     trace_hash.0[..8].copy_from_slice(&[0x0b, 0xad, 0xca, 0xfe, 0, 1, 2, 3]);
     let stuck = stuck.map(ToOwned::to_owned);
-    let ending = Ending { steps: 18_204, messages: 2_311, stuck };
-    Run { plan, engine: "event 0.1.0", history, trace_hash, judgement, ending }
+    let ending = Ending { steps: 18_204, messages: 2_311, stuck, not_expressible: false };
+    let (engine, engine_name) = ("event 0.1.0", "event");
+    Run { plan, engine, engine_name, history, trace_hash, judgement, ending }
 }
 
 /// A lock is acknowledged, its replication stalls, its master dies: a replica without

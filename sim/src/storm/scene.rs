@@ -15,6 +15,7 @@ use super::observe::{ConductorCell, FailoverWatch, RedisWatch, StockWatch};
 use super::place;
 use crate::check::Setting;
 use crate::engine::clock::ClockChange;
+use crate::engine::senses;
 use crate::engine::world::{NodeId, World};
 use crate::engine::{Control, Ending, Engine, Factory, Links, Stage};
 use crate::fault::Ground;
@@ -68,6 +69,7 @@ pub fn run(
     let names: Vec<Name> = plan.topology.nodes().into_iter().map(Name::from).collect();
     let world = World::new(plan.seed.0, names.iter().cloned());
     place::begin(&world);
+    let _senses = engine.gives_senses().then(|| senses::enter(&world));
     let clock = world.clone();
     let recorder = Recorder::new(move || clock.now_us());
     let redis = names.iter().enumerate().filter(|(_, name)| name.starts_with("redis-"));

@@ -143,6 +143,7 @@ impl Core {
             steps: state.steps,
             messages: state.network.messages(),
             stuck: state.stuck.clone().or(stuck),
+            not_expressible: self.world.not_expressible().is_some(),
         }
     }
 

@@ -21,11 +21,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::runtime::{Builder, RngSeed, RuntimeMetrics};
+use tokio::runtime::{Builder, RngSeed, Runtime, RuntimeMetrics};
 use tokio::time::{Instant, Sleep};
 
+use super::attribution::Attribution;
 use super::control::EventControl;
 use super::core::{Core, EventSubstrate, Step};
+use crate::engine::senses;
 use crate::engine::turns::TURNS_OF_AN_INSTANT;
 use crate::engine::world::{NodeId, panic_message};
 use crate::engine::{Factory, Stage};
@@ -47,7 +49,9 @@ struct Driver {
 }
 
 /// Runs the stage to its end.
-pub(super) fn drive(core: &Arc<Core>, stage: Stage) {
+pub(super) fn drive(core: &Arc<Core>, stage: Stage, unseeded: bool) {
+    // Before the runtime is built: its clock begins with a reading.
+    let _senses = (!unseeded).then(|| senses::enter(&core.world));
     let driver = Arc::new(Driver {
         core: core.clone(),
         metrics: OnceLock::new(),
@@ -55,15 +59,7 @@ pub(super) fn drive(core: &Arc<Core>, stage: Stage) {
         sentinel: Mutex::new(None),
         polls: AtomicU32::new(0),
     });
-    let (parking, unparking, polling) = (driver.clone(), driver.clone(), driver.clone());
-    let built = Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .rng_seed(RngSeed::from_bytes(&core.world.seed().to_le_bytes()))
-        .on_thread_park(move || parking.park())
-        .on_thread_unpark(move || unparking.follow())
-        .on_before_task_poll(move |task| polling.count(task.spawned_at()))
-        .build();
+    let built = runtime(core, &driver, unseeded);
     let runtime = match built {
         Ok(runtime) => runtime,
         Err(error) => return core.get_stuck(format!("tokio's runtime did not start: {error}")),
@@ -92,6 +88,30 @@ pub(super) fn drive(core: &Arc<Core>, stage: Stage) {
     *driver.sentinel.lock().unwrap_or_else(PoisonError::into_inner) = None;
     drop(runtime);
     drop(core.dismantle());
+}
+
+/// A runtime with paused time whose hooks drive the engine.
+fn runtime(core: &Arc<Core>, driver: &Arc<Driver>, unseeded: bool) -> std::io::Result<Runtime> {
+    let (parking, unparking, polling) = (driver.clone(), driver.clone(), driver.clone());
+    let tasks = Arc::new(Attribution::new(core.world.clone()));
+    let (births, turns, ends, deaths) = (tasks.clone(), tasks.clone(), tasks.clone(), tasks);
+    let mut builder = Builder::new_current_thread();
+    builder
+        .enable_time()
+        .start_paused(true)
+        .on_thread_park(move || parking.park())
+        .on_thread_unpark(move || unparking.follow())
+        .on_task_spawn(move |task| births.born(task.id(), task.spawned_at()))
+        .on_before_task_poll(move |task| {
+            polling.count(task.spawned_at());
+            turns.begins(task.id());
+        })
+        .on_after_task_poll(move |_| ends.ends())
+        .on_task_terminate(move |task| deaths.died(task.id()));
+    if !unseeded {
+        builder.rng_seed(RngSeed::from_bytes(&core.world.seed().to_le_bytes()));
+    }
+    builder.build()
 }
 
 /// Schedules the end, lets the faults be scheduled, starts the nodes.
