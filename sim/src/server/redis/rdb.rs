@@ -39,6 +39,8 @@ pub(super) enum RdbError {
     Malformed(&'static str),
     #[error("the RDB file holds {0} (type {1}), only strings are supported")]
     Type(&'static str, u8),
+    #[error("the RDB file's data set is larger than this server accepts")]
+    TooLarge,
     #[error("the RDB file's checksum is wrong")]
     Checksum,
 }
@@ -108,8 +110,12 @@ fn write_string(bytes: &mut Vec<u8>, string: &[u8]) {
     bytes.extend_from_slice(string);
 }
 
-/// Reads a data set into `count` databases.
-pub(super) fn read(file: &[u8], count: usize) -> Result<Vec<Database>, RdbError> {
+/// Reads a data set of at most `limit_bytes` into `count` databases.
+pub(super) fn read(
+    file: &[u8],
+    count: usize,
+    limit_bytes: usize,
+) -> Result<Vec<Database>, RdbError> {
     let rest = file.strip_prefix(MAGIC).ok_or(RdbError::Magic)?;
     let (version, rest) = rest.split_at_checked(4).ok_or(RdbError::Truncated)?;
     let version_text = || String::from_utf8_lossy(version).into_owned();
@@ -121,7 +127,7 @@ pub(super) fn read(file: &[u8], count: usize) -> Result<Vec<Database>, RdbError>
         return Err(RdbError::Version(version_text()));
     }
     let mut databases = vec![Database::default(); count];
-    let mut reader = Reader { rest };
+    let mut reader = Reader { rest, limit_bytes };
     let mut selected = 0;
     let mut expires_at_ms = None;
     loop {
@@ -155,6 +161,9 @@ pub(super) fn read(file: &[u8], count: usize) -> Result<Vec<Database>, RdbError>
                 let key = reader.string()?;
                 let value = reader.string()?;
                 databases[selected].insert(&key, Value::String(value), expires_at_ms.take());
+                if databases.iter().map(Database::used_bytes).sum::<usize>() > limit_bytes {
+                    return Err(RdbError::TooLarge);
+                }
             }
             END => break,
             other => return Err(RdbError::Type(type_name(other), other)),
@@ -184,6 +193,8 @@ fn type_name(kind: u8) -> &'static str {
 
 struct Reader<'a> {
     rest: &'a [u8],
+    /// How long one string may become.
+    limit_bytes: usize,
 }
 
 enum Length {
@@ -242,6 +253,9 @@ impl<'a> Reader<'a> {
                 let packed = self.size()?;
                 let length = self.size()?;
                 let packed = self.take(packed)?;
+                if length > self.limit_bytes {
+                    return Err(RdbError::TooLarge);
+                }
                 return lzf::unpack(packed, length)
                     .map(Bytes::from)
                     .ok_or(RdbError::Malformed("a compressed string is damaged"));
@@ -259,6 +273,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const LIMIT: usize = 1 << 20;
+
     fn sample() -> Vec<Database> {
         let mut databases = vec![Database::default(); 16];
         databases[0].insert(b"lock", Value::String(Bytes::from_static(b"owner")), Some(17));
@@ -274,7 +290,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let file = write(&sample(), "id", 5);
-        assert!(same(&read(&file, 16).unwrap(), &sample()));
+        assert!(same(&read(&file, 16, LIMIT).unwrap(), &sample()));
     }
 
     #[test]
@@ -286,7 +302,7 @@ mod tests {
         // LZF: literal "a", then 9 bytes back-referenced at distance 1.
         file.extend_from_slice(b"\x00\x01d\xc3\x05\x0a\x00a\xe0\x00\x00");
         file.extend_from_slice(b"\xff\0\0\0\0\0\0\0\0");
-        let databases = read(&file, 1).unwrap();
+        let databases = read(&file, 1, LIMIT).unwrap();
         let read: Vec<_> =
             databases[0].iter().map(|(_, entry)| entry.value.string().unwrap().as_ref()).collect();
         assert_eq!(read, [&b"-2"[..], b"256", b"65536", b"aaaaaaaaaa"]);
@@ -294,17 +310,27 @@ mod tests {
     }
 
     #[test]
+    fn what_is_too_large_is_refused() {
+        let file = write(&sample(), "id", 5);
+        assert_eq!(read(&file, 16, 10_000).unwrap_err(), RdbError::TooLarge);
+        // A short file may unpack to a long string.
+        let mut file = b"REDIS0010\xfe\x00\x00\x01k\xc3\x08\x41\x0a\x00a".to_vec();
+        file.extend_from_slice(b"\xe0\xff\x00\xe0\xff\x00");
+        assert_eq!(read(&file, 1, 100).unwrap_err(), RdbError::TooLarge);
+    }
+
+    #[test]
     fn what_is_not_supported_is_named() {
-        assert_eq!(read(b"SQLite", 1).unwrap_err(), RdbError::Magic);
-        assert_eq!(read(b"REDIS0099", 1).unwrap_err(), RdbError::Version("0099".to_owned()));
+        assert_eq!(read(b"SQLite", 1, LIMIT).unwrap_err(), RdbError::Magic);
+        assert_eq!(read(b"REDIS0099", 1, LIMIT).unwrap_err(), RdbError::Version("0099".to_owned()));
         assert_eq!(
-            read(b"REDIS0010\x10", 1).unwrap_err().to_string(),
+            read(b"REDIS0010\x10", 1, LIMIT).unwrap_err().to_string(),
             "the RDB file holds a hash (type 16), only strings are supported"
         );
         let mut file = write(&sample(), "id", 5);
         let end = file.len() - 20;
         file[end] ^= 1;
-        assert!(read(&file, 16).is_err());
+        assert!(read(&file, 16, LIMIT).is_err());
     }
 
     proptest! {
@@ -317,8 +343,8 @@ mod tests {
             let mut file = write(&databases, "id", 5);
             let length = file.len();
             file[index.index(length)] = byte;
-            let _ = read(&file, 16);
-            let _ = read(&file[..cut.min(length)], 16);
+            let _ = read(&file, 16, LIMIT);
+            let _ = read(&file[..cut.min(length)], 16, LIMIT);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! When keys expire: asking and changing.
 
-use super::{Call, Failure, Outcome};
+use super::{Call, Failure, Outcome, shown};
 
 #[derive(Default)]
 struct Conditions {
@@ -18,7 +18,7 @@ fn conditions(call: &Call<'_>) -> Result<Conditions, Failure> {
             b"xx" => &mut conditions.if_any,
             b"gt" => &mut conditions.if_greater,
             b"lt" => &mut conditions.if_less,
-            _ => return Err([b"ERR Unsupported option ", word].concat().into()),
+            _ => return Err([b"ERR Unsupported option ", shown(word)].concat().into()),
         };
         *flag = true;
     }

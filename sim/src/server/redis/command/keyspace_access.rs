@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::super::codec::append_command;
-use super::super::keyspace::{Entry, Value};
+use super::super::keyspace::{Database, Entry, Value};
 use super::super::observe::{Observation, Origin};
 use super::super::state::{Shared, State};
 use super::{Call, Failure};
@@ -179,7 +179,8 @@ impl Call<'_> {
 
     /// Deletes all keys of some databases.
     pub(super) fn clear(&mut self, databases: std::ops::Range<usize>) {
-        for number in databases {
+        let mut old = vec![Database::default(); self.state.databases.len()];
+        for number in databases.clone() {
             let database = &mut self.state.databases[number];
             for (key, entry) in database.iter() {
                 self.shared.observer.observe(&Observation::Deleted {
@@ -188,9 +189,9 @@ impl Call<'_> {
                     value: entry.value.string().map(Bytes::as_ref),
                 });
             }
-            database.clear();
+            old[number] = std::mem::take(database);
         }
-        self.state.touch_all();
+        self.state.touch_replaced(&old, &databases);
     }
 
     /// Sends this command as it came to the replicas.
