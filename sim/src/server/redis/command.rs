@@ -85,19 +85,23 @@ impl Call<'_> {
     }
 
     fn unknown_subcommand(&self) -> Failure {
-        let mut text = b"ERR unknown subcommand '".to_vec();
-        let given = shown(&self.arguments[1]);
-        text.extend_from_slice(&given[..given.len().min(128)]);
-        text.extend_from_slice(b"'. Try ");
-        text.extend(self.name.bytes().map(|byte| byte.to_ascii_uppercase()));
-        text.extend_from_slice(b" HELP.");
-        text.into()
+        unknown_subcommand(self.name, self.arguments)
     }
 
     /// Whether an argument is this word, in any case.
     fn is(&self, index: usize, word: &str) -> bool {
         self.arguments[index].eq_ignore_ascii_case(word.as_bytes())
     }
+}
+
+fn unknown_subcommand(name: &str, arguments: Arguments<'_>) -> Failure {
+    let mut text = b"ERR unknown subcommand '".to_vec();
+    let given = shown(&arguments[1]);
+    text.extend_from_slice(&given[..given.len().min(128)]);
+    text.extend_from_slice(b"'. Try ");
+    text.extend(name.bytes().map(|byte| byte.to_ascii_uppercase()));
+    text.extend_from_slice(b" HELP.");
+    text.into()
 }
 
 /// Changes keys: refused on replicas.
@@ -119,9 +123,13 @@ pub(super) struct Command {
 
 impl Command {
     fn accepts(&self, count: usize) -> bool {
-        let arity = usize::from(self.arity.unsigned_abs());
-        if self.arity < 0 { count >= arity } else { count == arity }
+        accepts(self.arity, count)
     }
+}
+
+fn accepts(arity: i16, count: usize) -> bool {
+    let bound = usize::from(arity.unsigned_abs());
+    if arity < 0 { count >= bound } else { count == bound }
 }
 
 macro_rules! commands {
@@ -196,6 +204,39 @@ static COMMANDS: &[Command] = commands! {
     "wait" 3 NO_SCRIPT, replication::wait;
     "watch" -2 NO_SCRIPT | NO_QUEUE, transaction::watch;
 };
+
+/// Commands that are said in two words, and the second word's arity: it is looked at before
+/// the command is queued.
+static SUBCOMMANDS: &[(&str, &[(&str, i16)])] = &[
+    (
+        "client",
+        &[
+            ("getname", 2),
+            ("id", 2),
+            ("info", 2),
+            ("kill", -3),
+            ("list", -2),
+            ("no-evict", 3),
+            ("setname", 3),
+        ],
+    ),
+    ("command", &[("count", 2), ("docs", -2), ("info", -2)]),
+    ("config", &[("get", -3), ("resetstat", 2), ("rewrite", 2), ("set", -4)]),
+    ("script", &[("exists", -3), ("flush", -2), ("kill", 2), ("load", 3)]),
+];
+
+fn check_subcommand(name: &str, arguments: Arguments<'_>) -> Outcome {
+    let Some((_, known)) = SUBCOMMANDS.iter().find(|(container, _)| *container == name) else {
+        return Ok(());
+    };
+    let Some(given) = arguments.get(1) else { return Ok(()) };
+    let found = known.iter().find(|(word, _)| given.eq_ignore_ascii_case(word.as_bytes()));
+    let Some((word, arity)) = found else { return Err(unknown_subcommand(name, arguments)) };
+    if accepts(*arity, arguments.len()) {
+        return Ok(());
+    }
+    Err(wrong_arity(&format!("{name}|{word}")))
+}
 
 /// The command of this name, in any case.
 fn find(name: &[u8]) -> Option<&'static Command> {
@@ -296,6 +337,7 @@ fn check(
     if !command.accepts(arguments.len()) {
         return Err(wrong_arity(command.name));
     }
+    check_subcommand(command.name, arguments)?;
     check_memory(shared, state, client, command)?;
     if command.flags & WRITE != 0 {
         check_write(shared, state, client)?;
@@ -351,16 +393,18 @@ pub(super) fn execute(
     }
 }
 
-/// A command that cannot be queued fails its transaction; `EXEC` itself ends it.
+/// A command that cannot be queued fails its transaction; `EXEC` itself ends it, and says
+/// so even where there is none.
 fn fail_transaction(
     state: &mut State,
     client: &mut Client,
     arguments: Arguments<'_>,
     failure: Failure,
 ) -> Failure {
-    let Some(transaction) = &mut client.transaction else { return failure };
     if !arguments[0].eq_ignore_ascii_case(b"exec") {
-        transaction.failed = true;
+        if let Some(transaction) = &mut client.transaction {
+            transaction.failed = true;
+        }
         return failure;
     }
     client.transaction = None;

@@ -306,11 +306,7 @@ impl Engine {
         if self.budget.is_spent.load(Ordering::Relaxed) {
             return Err("ERR Error running script: it exceeded its budget of instructions".into());
         }
-        let values = match result {
-            Ok(values) => values,
-            Err(error) => return Err(error.into()),
-        };
-        let mut values = values.into_iter();
+        let mut values = result?.into_iter();
         match values.next() {
             Some(Value::Boolean(true)) => {
                 let value = values.next().unwrap_or(Value::Nil);

@@ -51,7 +51,8 @@ fn speak(call: &mut Call<'_>, protocol: Protocol) {
 }
 
 pub(super) fn select(call: &mut Call<'_>) -> Outcome {
-    let number = call.integer(1)?;
+    let number = i32::try_from(call.integer(1)?)
+        .map_err(|_| "ERR value is out of range, value must between -2147483648 and 2147483647")?;
     let count = call.state.databases.len();
     call.client.database = usize::try_from(number)
         .ok()
