@@ -281,8 +281,11 @@ fn replication_streams() {
         PEXPIREAT m 4000000000000
         EXPIREAT n 4000000000 GT
         EXPIREAT n 4000000000
+        EXPIREAT n 4000000001 XX GT
+        PEXPIREAT n 4000000000000 LT
         PERSIST n
         PERSIST n
+        EXPIREAT n 4000000000 NX
         EXPIREAT n 1
         SELECT 3
         SET in3 x
@@ -305,6 +308,19 @@ fn replication_streams() {
         EVAL "redis.set_repl(redis.REPL_NONE) redis.call('set','unseen','a')" 0
         PSETEX gone 20 v
         GETSET g 1
+        HSET h f v g w
+        HSET h f v
+        HSETNX h f x
+        HSETNX h n 1
+        HINCRBY h n 5
+        HDEL h nosuch
+        HDEL h f nosuch
+        HMSET h a b
+        SET h string NX
+        HDEL h g n a
+        HSET h f v
+        EVAL "redis.call('hset',KEYS[1],'x','1') redis.call('hincrby',KEYS[1],'x','1') redis.call('pexpireat',KEYS[1],'4000000000000')" 1 h
+        SET h string
         FLUSHDB
         FLUSHALL
     "#;

@@ -33,6 +33,7 @@ impl Draw {
 }
 
 const KEYS: &[&str] = &["a", "b", "c", "n", "\"\"", "\"\\x00\\xff\"", "{x}y"];
+const FIELDS: &[&str] = &["f", "g", "h", "1", "\"\"", "\"\\xff\""];
 const VALUES: &[&str] = &[
     "1",
     "-1",
@@ -68,9 +69,29 @@ const TIMES: &[&str] = &["1000000", "0", "-1", "9223372036854775807", "x", "4000
 const WHEN: &[&str] = &["4000000000", "4000000001", "1", "0", "-5", "9223372036854775807", "z"];
 const WHEN_MS: &[&str] = &["4000000000000", "4000000000001", "1", "0", "-5", "q"];
 
-/// Templates: K a key, V a value, N a number, T a relative and A an absolute time in
+/// Templates: K a key, F a field, V a value, N a number, T a relative and A an absolute time in
 /// seconds, M one in milliseconds, ? options in brackets of which some are taken.
 const TEMPLATES: &[&str] = &[
+    "HSET K F V",
+    "HSET K F V F V",
+    "HSET K F V F",
+    "HMSET K F V F V",
+    "HGET K F",
+    "HMGET K F F F",
+    "HDEL K F",
+    "HDEL K F F",
+    "HEXISTS K F",
+    "HGETALL K",
+    "HGETALL K",
+    "HINCRBY K F N",
+    "HLEN K",
+    "HKEYS K",
+    "HVALS K",
+    "HSETNX K F V",
+    "HSTRLEN K F",
+    "EVAL \"return redis.call('hgetall',KEYS[1])\" 1 K",
+    "EVAL \"redis.setresp(3) return redis.call('hgetall',KEYS[1])\" 1 K",
+    "EVAL \"return redis.pcall('hincrby',KEYS[1],ARGV[1],ARGV[2])\" 1 K F N",
     "GET K",
     "GET K",
     "SET K V",
@@ -180,6 +201,7 @@ fn fill(draw: &mut Draw, template: &str) -> String {
             let (name, blank) = word.strip_suffix(' ').map_or((word, ""), |name| (name, " "));
             filled.push_str(match name {
                 "K" => draw.of(KEYS),
+                "F" => draw.of(FIELDS),
                 "V" => draw.of(VALUES),
                 "N" => draw.of(NUMBERS),
                 // A wait that ends: never for ever.

@@ -11,6 +11,7 @@
 
 mod connection;
 mod expiry;
+mod hash;
 pub(super) mod info;
 mod keys;
 mod keyspace_access;
@@ -54,6 +55,7 @@ impl From<Vec<u8>> for Failure {
 }
 
 pub(super) const SYNTAX: &str = "ERR syntax error";
+const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 pub(super) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 
 pub(super) type Outcome = Result<(), Failure>;
@@ -165,8 +167,21 @@ static COMMANDS: &[Command] = commands! {
     "get" 2 0, string::get;
     "getdel" 2 WRITE, string::getdel;
     "getset" 3 WRITE | DENY_OOM, string::getset;
+    "hdel" -3 WRITE, hash::hdel;
     "hello" -1 NO_SCRIPT, connection::hello;
+    "hexists" 3 0, hash::hexists;
+    "hget" 3 0, hash::hget;
+    "hgetall" 2 0, hash::hgetall;
+    "hincrby" 4 WRITE | DENY_OOM, hash::hincrby;
+    "hkeys" 2 0, hash::hkeys;
+    "hlen" 2 0, hash::hlen;
+    "hmget" -3 0, hash::hmget;
+    "hmset" -4 WRITE | DENY_OOM, hash::hmset;
     "host:" -1 NO_SCRIPT | NO_QUEUE, connection::not_redis;
+    "hset" -4 WRITE | DENY_OOM, hash::hset;
+    "hsetnx" 4 WRITE | DENY_OOM, hash::hsetnx;
+    "hstrlen" 3 0, hash::hstrlen;
+    "hvals" 2 0, hash::hvals;
     "incr" 2 WRITE | DENY_OOM, string::incr;
     "incrby" 3 WRITE | DENY_OOM, string::incrby;
     "info" -1 0, server::info;

@@ -3,11 +3,15 @@
 //! It knows no clock and removes nothing by itself: when a key is looked at, and
 //! what happens to one whose time has come, is the commands' business.
 
+mod hash;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
+
+pub(super) use hash::Hash;
 
 /// A key, shared between the keyspace and the index of expiries.
 pub(super) type Key = Arc<[u8]>;
@@ -17,6 +21,8 @@ pub(super) type Key = Arc<[u8]>;
 pub(super) enum Value {
     /// Bytes, also integers as text.
     String(Bytes),
+    /// Fields and their values.
+    Hash(Hash),
 }
 
 impl Value {
@@ -24,6 +30,15 @@ impl Value {
     pub(super) fn string(&self) -> Option<&Bytes> {
         match self {
             Value::String(bytes) => Some(bytes),
+            Value::Hash(_) => None,
+        }
+    }
+
+    /// The hash, if it is one.
+    pub(super) fn hash(&self) -> Option<&Hash> {
+        match self {
+            Value::Hash(hash) => Some(hash),
+            Value::String(_) => None,
         }
     }
 
@@ -31,6 +46,7 @@ impl Value {
     pub(super) fn memory_bytes(&self) -> usize {
         match self {
             Value::String(bytes) => bytes.len(),
+            Value::Hash(hash) => hash.memory_bytes(),
         }
     }
 
@@ -38,6 +54,7 @@ impl Value {
     pub(super) fn type_name(&self) -> &'static str {
         match self {
             Value::String(_) => "string",
+            Value::Hash(_) => "hash",
         }
     }
 }
@@ -121,6 +138,19 @@ impl Database {
                 self.keys.insert(key, entry);
             }
         }
+    }
+
+    /// Changes the value under a key in place; nothing if it is not there.
+    pub(super) fn modify<T>(
+        &mut self,
+        key: &[u8],
+        work: impl FnOnce(&mut Value) -> T,
+    ) -> Option<T> {
+        let entry = self.keys.get_mut(key)?;
+        self.used_bytes -= entry.value.memory_bytes();
+        let result = work(&mut entry.value);
+        self.used_bytes += entry.value.memory_bytes();
+        Some(result)
     }
 
     pub(super) fn remove(&mut self, key: &[u8]) -> Option<Entry> {
