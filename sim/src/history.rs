@@ -5,16 +5,18 @@
 //! node's clock), ties are broken by the event's id.
 //!
 //! Order of things: [`event`] says what can happen, [`recorder`] writes it down and
-//! hashes it, and [`History`] is the result.
+//! hashes it, [`History`] is the result, and [`file`] keeps it on disk for other
+//! programs, and reads what they wrote.
 
 pub mod event;
+pub mod file;
 pub mod recorder;
 
 use serde::{Deserialize, Serialize};
 
 pub use event::{
-    AcquireOutcome, Attempt, BeliefEnd, Event, EventId, FaultFamily, Name, RecordLoss,
-    StockOperation, What,
+    AcquireOutcome, Attempt, BeliefEnd, Event, EventId, FaultFamily, NO_END, Name, OrderAnswer,
+    RecordLoss, Renewal, StockOperation, What,
 };
 pub use recorder::Recorder;
 
@@ -29,6 +31,10 @@ pub struct History {
     pub events: Vec<Event>,
     /// When the run ended, µs.
     pub ended_us: u64,
+    /// How far the clocks behind its times may be from true time: not at all in a
+    /// simulation.
+    #[serde(default, skip_serializing_if = "file::ClockUncertainty::is_none")]
+    pub clock_uncertainty: file::ClockUncertainty,
 }
 
 impl History {

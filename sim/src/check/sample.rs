@@ -54,7 +54,7 @@ impl Sample {
     // -- the client ------------------------------------------------------------
 
     pub fn ask(self, who: &str) -> Sample {
-        let what = What::AcquireInvoked { attempt: attempt(who), key: KEY.into() };
+        let what = What::AcquireInvoked { attempt: attempt(who), key: KEY.into(), shared: false };
         self.event(&client(who), what)
     }
 
@@ -121,7 +121,8 @@ impl Sample {
 
     pub fn set_lease(self, node: &str, owner: &str, lease_ms: Option<u64>) -> Sample {
         let lease_us = lease_ms.map(|ms| ms * 1_000);
-        self.event(node, What::RecordSet { key: KEY.into(), owner: owner.into(), lease_us })
+        let (key, owner) = (KEY.into(), owner.into());
+        self.event(node, What::RecordSet { key, owner, lease_us, shared: false })
     }
 
     pub fn extended(self, owner: &str) -> Sample {

@@ -12,7 +12,7 @@ use crate::history::{AcquireOutcome, BeliefEnd, FaultFamily, RecordLoss};
 
 /// A redis lock without a fence, takeover within two seconds, `faults` faults.
 fn setting(faults: usize) -> Setting {
-    Setting { fence: Fence::Off, takeover_bound_us: 2_000_000, faults, lock_has_records: true }
+    Setting { takeover_bound_us: Some(2_000_000), faults, ..Setting::default() }
 }
 
 fn kinds(judgement: &Judgement) -> Vec<&'static str> {

@@ -29,9 +29,18 @@ const WORDS: &[(&str, &str, &str)] = &[
     // Kinds.
     ("double-grant", "double-grant", "双重授予"),
     ("effect-interleaved", "effect-interleaved", "操作交错"),
+    ("stale-effect", "stale-effect", "过期操作"),
     ("oversell", "oversell", "超卖"),
+    ("undersell", "undersell", "少卖"),
+    ("duplicate-order", "duplicate-order", "重复订单"),
+    ("lost-order", "lost-order", "订单丢失"),
+    ("stock-not-conserved", "stock-not-conserved", "库存不守恒"),
     ("wrong-release", "wrong-release", "误释放"),
+    ("loss-not-told", "loss-not-told", "丢锁未告知"),
     ("leaked-lock", "leaked-lock", "锁泄漏"),
+    ("stuck-waiter", "stuck-waiter", "等待者卡死"),
+    ("deadlock", "deadlock", "死锁"),
+    ("unfair", "unfair", "不公平"),
     ("grant-lost", "grant-lost", "锁丢失"),
     ("overstay", "overstay", "超时持有"),
     ("token-regression", "token-regression", "令牌倒退"),
@@ -50,6 +59,10 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("not-a-lock-bug", "not a lock bug", "并非锁的缺陷"),
     ("record-left", "the record outlived its holder", "锁记录在持有者之后仍残留"),
     ("token-source", "the source of tokens went back", "令牌来源倒退"),
+    ("not-woken", "nobody woke the waiter", "等待者未被唤醒"),
+    ("circular-wait", "they waited for each other", "相互等待"),
+    ("passed-over", "others were served first", "他人被优先服务"),
+    ("answer", "the answer was wrong", "应答有误"),
     // Fault families.
     ("process-crash", "process crash", "进程崩溃"),
     ("machine-crash", "machine crash", "机器崩溃"),
@@ -63,6 +76,13 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("handover", "handover", "锁交接"),
     ("fault-took-effect", "fault took effect", "故障已生效"),
     ("books-read", "books read", "账目已核对"),
+    ("conflict", "conflict", "发生冲突"),
+    ("failover", "failover", "主从切换"),
+    ("expiry", "lease expired", "租约到期"),
+    ("renewal", "lease renewed", "租约续期"),
+    ("holder-died", "holder died", "持有者死亡"),
+    ("sold-out", "sold out", "售罄"),
+    ("fence-refused", "fence refused", "栅栏拒绝"),
 ];
 
 /// What people call the thing of this stable name; the name itself when it is

@@ -1,4 +1,5 @@
-//! The events of a run, schema version 1.
+//! The events of a run, schema version 1. `docs/history.md` tells of each, and
+//! [`file`](super::file) reads and writes them.
 //!
 //! Three views of a lock are kept apart, because the gaps between them are the
 //! bugs: the *record* at the server ([`What::RecordSet`] and its kin), the *belief*
@@ -64,6 +65,10 @@ impl Attempt {
     }
 }
 
+/// The lease of a lock that has none: it ends with a release or a session. In JSON
+/// files it is `null`.
+pub const NO_END: u64 = u64::MAX;
+
 /// How an acquire came back to the client's code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome")]
@@ -72,7 +77,8 @@ pub enum AcquireOutcome {
     Granted {
         /// The fencing token, where there is one.
         token: Option<u64>,
-        /// The lease, µs.
+        /// The lease, µs; [`NO_END`] for a lock that has none.
+        #[serde(with = "no_end")]
         lease_us: u64,
         /// What the lock leaves unused of it for clocks that run apart, µs.
         margin_us: u64,
@@ -139,6 +145,49 @@ pub enum StockOperation {
         /// The order's name; a repeated order is the same sale.
         order: String,
     },
+    /// Set this unit aside for this order.
+    Reserve {
+        /// The unit, from 1.
+        unit: u32,
+        /// The order's name.
+        order: String,
+    },
+    /// Give this unit back that was set aside.
+    Cancel {
+        /// The unit, from 1.
+        unit: u32,
+        /// The order's name.
+        order: String,
+    },
+}
+
+/// How a renewal came back to the client's code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "outcome")]
+pub enum Renewal {
+    /// Still held.
+    Renewed,
+    /// No longer held: this tells the holder of the loss.
+    NotHeld,
+    /// No reply.
+    Indeterminate {
+        /// Why, for people.
+        reason: String,
+    },
+}
+
+/// What a buyer was told of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OrderAnswer {
+    /// It is bought.
+    Accepted,
+    /// Nothing is left.
+    SoldOut,
+    /// It was not bought, for another reason.
+    Refused,
+    /// No reply: it may or may not be bought.
+    Indeterminate,
 }
 
 /// The sorts of faults, as far as blame tells them apart.
@@ -170,10 +219,13 @@ pub enum What {
     // -- the client ---------------------------------------------------------
     /// The client asked for the lock.
     AcquireInvoked {
-        /// Who asked.
+        /// Who asked. Asking again while it is held is a nested acquire.
         attempt: Attempt,
         /// Which lock.
         key: String,
+        /// Whether it is to be shared with other such (a reader's lock).
+        #[serde(default, skip_serializing_if = "is_false")]
+        shared: bool,
     },
     /// The acquire came back. `Granted` begins the client's belief.
     AcquireReturned {
@@ -204,6 +256,19 @@ pub enum What {
         /// How it went.
         release: lockstorm::lock::Release,
     },
+    /// The client asked to renew.
+    RenewInvoked {
+        /// Whose grant.
+        attempt: Attempt,
+    },
+    /// The renewal came back.
+    RenewReturned {
+        /// Whose grant.
+        attempt: Attempt,
+        /// How it went.
+        #[serde(flatten)]
+        renewal: Renewal,
+    },
 
     // -- the lock's record at a server ---------------------------------------
     /// A client's request put the record there: the grant is applied.
@@ -214,6 +279,16 @@ pub enum What {
         owner: String,
         /// The lease, µs; `None` for a record that never expires.
         lease_us: Option<u64>,
+        /// Whether others may hold such a record at the same time.
+        #[serde(default, skip_serializing_if = "is_false")]
+        shared: bool,
+    },
+    /// A request waits in the lock's queue: it has reached the server.
+    WaitBegan {
+        /// Which lock.
+        key: String,
+        /// Who waits.
+        owner: String,
     },
     /// A client's request found somebody else's record.
     RecordRefused {
@@ -270,6 +345,13 @@ pub enum What {
         /// How.
         how: RecordLoss,
     },
+    /// The server declared a session expired: whatever it held is promised no longer.
+    SessionExpired {
+        /// Which session.
+        session: String,
+        /// What it held, as (lock, owner).
+        records: Vec<(String, String)>,
+    },
 
     // -- the cluster ---------------------------------------------------------
     /// A server became master.
@@ -305,6 +387,12 @@ pub enum What {
         to: String,
     },
 
+    /// How far a server has got in its replication stream.
+    ReplicationPosition {
+        /// Bytes, or the log's last entry.
+        offset: u64,
+    },
+
     // -- the resource ----------------------------------------------------------
     /// A guarded operation reached the stock.
     Effect {
@@ -328,6 +416,42 @@ pub enum What {
         /// Every sale: unit, order.
         sales: Vec<(u32, String)>,
     },
+    /// The stock's own counter once everything is quiet, where it is kept beside the
+    /// books.
+    StockCounted {
+        /// How many units there were.
+        units: u32,
+        /// How many it says are left; below zero is more than oversold.
+        left: i64,
+        /// How many are set aside.
+        reserved: u32,
+    },
+    /// A buyer was told what became of an order.
+    OrderReturned {
+        /// The order's name.
+        order: String,
+        /// What the buyer was told.
+        answer: OrderAnswer,
+    },
+
+    // -- messages ------------------------------------------------------------
+    /// A message left the event's node.
+    MessageSent {
+        /// To whom.
+        to: Name,
+        /// What it was, for people.
+        message: String,
+    },
+    /// A message arrived at the event's node; its cause is the sending.
+    MessageDelivered {
+        /// From whom.
+        from: Name,
+    },
+    /// A message will not arrive; its cause is the sending.
+    MessageLost {
+        /// Why, for people.
+        how: String,
+    },
 
     // -- nodes, faults, clocks -----------------------------------------------
     /// A node began (again).
@@ -339,6 +463,13 @@ pub enum What {
     NodeCrashed {
         /// Whether the machine went with it, and with it all bytes in its kernel.
         machine: bool,
+    },
+    /// The node's clocks run so from here on, against true time.
+    ClockChanged {
+        /// The wall clock's offset, µs.
+        offset_us: i64,
+        /// The rate's deviation, parts per million.
+        rate_ppm: i64,
     },
     /// A fault of the plan began. `node` of the event is the fault's first target.
     FaultBegan {
@@ -365,4 +496,24 @@ pub enum What {
     },
     /// Every fault has ended: from here on liveness is owed.
     Healed,
+}
+
+/// For fields that are left out when they say nothing new.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// [`NO_END`] is `null`: few JSON readers have 64 bits.
+mod no_end {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+    pub fn serialize<S: Serializer>(lease_us: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        Some(*lease_us).filter(|lease_us| *lease_us != super::NO_END).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        Ok(Option::<u64>::deserialize(deserializer)?.unwrap_or(super::NO_END))
+    }
 }

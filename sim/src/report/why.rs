@@ -43,6 +43,21 @@ pub fn why(subject: &Subject<'_>) -> String {
             "No two grants stood in each other's way: the fault is in what the holders did, not in \
              the lock."
         }
+        Parted::NotWoken => {
+            "The lock was free and a waiter was not woken: what should tell it was lost, or went \
+             to somebody who is gone."
+        }
+        Parted::CircularWait => {
+            "Each waits for a lock that the next one holds: take locks in one order, or with a \
+             wait that ends."
+        }
+        Parted::PassedOver => {
+            "Requests that came later were served first: the lock's queue does not keep its order."
+        }
+        Parted::Answer => {
+            "The lock told its holder that all is well when its record was gone: an answer must \
+             say what the server did."
+        }
         Parted::RecordLeft => record_left(blame, &subject.finding.detail),
         Parted::TokenSource => {
             "The counter behind the tokens went back when a server without its latest value took \

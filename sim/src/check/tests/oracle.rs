@@ -295,7 +295,7 @@ proptest! {
         let history = renumbered(events);
         let bound_us = 300_000;
         let judgement =
-            judge(&history, &Setting { takeover_bound_us: bound_us, ..setting(0) });
+            judge(&history, &Setting { takeover_bound_us: Some(bound_us), ..setting(0) });
         prop_assert_eq!(
             judgement.found(Kind::LeakedLock),
             refused_too_late(&history, bound_us)
@@ -312,7 +312,7 @@ proptest! {
 }
 
 fn renumbered(events: Vec<Event>) -> History {
-    let mut history = History { events, ended_us: 0 };
+    let mut history = History { events, ..History::default() };
     for (n, event) in history.events.iter_mut().enumerate() {
         event.id = EventId(n as u64);
         history.ended_us = history.ended_us.max(event.at_us);
