@@ -122,7 +122,7 @@ impl Judgement {
     /// The kind that a failure is told by: what was done at the resource before what
     /// was promised.
     pub fn gravest(&self) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| self.has_violation(*kind))
+        Kind::BY_GRAVITY.into_iter().find(|kind| self.has_violation(*kind))
     }
 
     /// Of a plan that an engine cannot run.

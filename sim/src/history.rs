@@ -8,6 +8,7 @@
 //! hashes it, [`History`] is the result, and [`file`] keeps it on disk for other
 //! programs, and reads what they wrote.
 
+pub mod edn;
 pub mod event;
 pub mod file;
 pub mod recorder;

@@ -74,10 +74,31 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them, gravest first: what was done at the resource before what was
-    /// promised, and liveness last; then those that are advisories unless the lock
-    /// promises otherwise.
+    /// All of them, in the order of DESIGN §5.
     pub const ALL: [Kind; 18] = [
+        Kind::DoubleGrant,
+        Kind::EffectInterleaved,
+        Kind::StaleEffect,
+        Kind::Oversell,
+        Kind::Undersell,
+        Kind::DuplicateOrder,
+        Kind::LostOrder,
+        Kind::StockNotConserved,
+        Kind::WrongRelease,
+        Kind::LossNotTold,
+        Kind::LeakedLock,
+        Kind::StuckWaiter,
+        Kind::Deadlock,
+        Kind::Unfair,
+        Kind::GrantLost,
+        Kind::Overstay,
+        Kind::TokenRegression,
+        Kind::FalseReject,
+    ];
+
+    /// All of them, gravest first: what was done at the resource before what was
+    /// promised, then what was answered, then liveness.
+    pub const BY_GRAVITY: [Kind; 18] = [
         Kind::Oversell,
         Kind::DuplicateOrder,
         Kind::LostOrder,

@@ -147,7 +147,8 @@ impl Goals {
             Goal::FenceRefused => seen.refused,
         };
         let is_owed = |goal: Goal| match goal {
-            Goal::Handover => !setting.lock_free,
+            // A history of sales without any lock is one of the stock alone.
+            Goal::Handover => !setting.lock_free && (seen.lock || !seen.sold),
             Goal::Conflict => setting.lock_free,
             Goal::FaultTookEffect => setting.faults > 0,
             Goal::BooksRead => seen.sold,
@@ -209,6 +210,7 @@ impl Goals {
 /// What the events show.
 #[derive(Default)]
 struct Seen {
+    lock: bool,
     sold: bool,
     books: bool,
     refused: bool,
@@ -231,6 +233,10 @@ impl Seen {
                 What::Ledger { .. } | What::StockCounted { .. } => seen.books = true,
                 What::OrderReturned { answer: OrderAnswer::SoldOut, .. } => seen.sold_out = true,
                 What::OrderReturned { answer: OrderAnswer::Accepted, .. } => seen.sold = true,
+                What::AcquireInvoked { .. }
+                | What::AcquireReturned { .. }
+                | What::RecordSet { .. }
+                | What::WaitBegan { .. } => seen.lock = true,
                 What::Promoted { .. } => seen.promoted = true,
                 What::RecordExpired { .. } | What::SessionExpired { .. } => seen.expired = true,
                 What::RecordExtended { .. } => seen.renewed = true,

@@ -158,6 +158,17 @@ impl ClockUncertainty {
 pub struct Recorded {
     /// The first line.
     pub header: Header,
-    /// The events, numbered anew from 0: event `n` is on line `n + 2`.
+    /// The events, numbered anew from 0.
     pub history: super::History,
+    /// The line of each event; empty where event `n` is on line `n + 2`.
+    pub lines: Vec<u64>,
+}
+
+impl Recorded {
+    /// The line of the file on which an event stands.
+    pub fn line_of(&self, event: super::EventId) -> u64 {
+        let position = usize::try_from(event.0).unwrap_or(usize::MAX);
+        // The header is line 1, the event 0 on line 2.
+        self.lines.get(position).copied().unwrap_or(event.0.saturating_add(2))
+    }
 }

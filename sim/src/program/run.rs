@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lockstorm_sim::check::Verdict;
+use lockstorm_sim::history::file as history_file;
 use lockstorm_sim::hunt::Quarry;
 use lockstorm_sim::hunt::examine::{Examination, examine};
 use lockstorm_sim::plan::{Plan, file};
@@ -40,7 +41,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
         say(file::write(&plan).trim_end());
         return Ok(super::exit::SAFE);
     }
-    tell(&plan, arguments.storm.engine, arguments.format, &reproduce)
+    tell(&plan, arguments.storm.engine, arguments.format, &reproduce, arguments.out.as_deref())
 }
 
 /// `lockstorm replay`.
@@ -51,7 +52,7 @@ pub fn replay(arguments: &ReplayArguments) -> Result<u8, Failure> {
         other => format!(" --engine {}", other.name()),
     };
     let reproduce = format!("lockstorm replay {}{engine}", shown(&arguments.file));
-    tell(&plan, arguments.engine, arguments.format, &reproduce)
+    tell(&plan, arguments.engine, arguments.format, &reproduce, None)
 }
 
 /// Reads a plan file or the plan of a seed file.
@@ -65,10 +66,15 @@ fn tell(
     engine_argument: EngineArgument,
     format: Format,
     reproduce: &str,
+    out: Option<&Path>,
 ) -> Result<u8, Failure> {
     let engine = storm::engine(engine_argument.name())
         .ok_or_else(|| Failure::internal("the engine is missing"))?;
     let run = storm::run(plan, engine.as_ref());
+    if let Some(path) = out {
+        history_file::save(path, &run.header(), &run.history)
+            .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    }
     let examination = examined(&run, engine_argument)?;
     let (repetition, confirmation) = match &examination {
         Some(examination) => (Some(&examination.repetition), examination.confirmation.as_ref()),

@@ -150,7 +150,7 @@ fn judged(plan: Plan, history: History) -> Run {
         ..Setting::default()
     };
     let judgement = check::judge(&history, &setting);
-    run(plan, history, judgement, None)
+    Run { setting, ..run(plan, history, judgement, None) }
 }
 
 fn run(plan: Plan, history: History, judgement: Judgement, stuck: Option<&str>) -> Run {
@@ -158,7 +158,8 @@ fn run(plan: Plan, history: History, judgement: Judgement, stuck: Option<&str>) 
     trace_hash.0[..8].copy_from_slice(&[0x0b, 0xad, 0xca, 0xfe, 0, 1, 2, 3]);
     let stuck = stuck.map(ToOwned::to_owned);
     let ending = Ending { steps: 18_204, messages: 2_311, stuck };
-    Run { plan, engine: "event 0.1.0", history, trace_hash, judgement, ending }
+    let setting = Setting::default();
+    Run { plan, engine: "event 0.1.0", history, trace_hash, setting, judgement, ending }
 }
 
 /// A lock is acknowledged, its replication stalls, its master dies: a replica without

@@ -161,7 +161,7 @@ impl Reading {
         let last_us = self.history.events.last().map_or(0, |event| event.at_us);
         self.history.ended_us = header.ended_us.unwrap_or(0).max(last_us);
         self.history.clock_uncertainty = header.clock_uncertainty_us.clone();
-        Ok(Recorded { header, history: self.history })
+        Ok(Recorded { header, history: self.history, lines: Vec::new() })
     }
 }
 
