@@ -2,8 +2,16 @@
 //! the pitfalls as pairs; brute force against the sweeps; mutations.
 
 mod kinds;
+mod liveness;
+mod mutations;
 mod oracle;
+mod oracle_liveness;
+mod oracle_resource;
 mod pitfalls;
+mod stock;
+mod tokens;
+mod twins;
+mod uncertain;
 mod verdicts;
 
 use super::sample::{LEASE_MS, Sample};
