@@ -13,7 +13,9 @@
 pub mod error;
 pub mod lines;
 pub mod read;
-pub mod row;
+mod row;
+#[cfg(test)]
+mod tests;
 pub mod write;
 
 use std::collections::BTreeMap;

@@ -78,17 +78,16 @@ impl Clues {
         };
         let mut renewals = self.renewals.clone();
         let (from, lease_us) = match (&self.grant.applied, reply) {
-            (Some(applied), Some(reply)) => {
+            (applied, Some(reply)) => {
                 // Nested acquires are applied again, and renew.
                 let nested = self.grant.applications.iter().filter(|applied| {
                     applied.moment > reply.moment && applied.moment < self.last_reply
                 });
                 renewals.extend(nested.map(|applied| (applied.moment, reply.lease_us)));
                 renewals.sort_unstable();
-                (applied.moment, reply.lease_us)
+                // Granted without any record: the holder was promised all the same.
+                (applied.as_ref().map_or(reply.moment, |applied| applied.moment), reply.lease_us)
             }
-            // Granted without any record: the holder was promised all the same.
-            (None, Some(reply)) => (reply.moment, reply.lease_us),
             (Some(applied), None) => {
                 // A foreigner; nested acquires of one owner are one grant.
                 let again = self.grant.applications.iter().skip(1);

@@ -90,7 +90,7 @@ fn of_grants() -> Vec<Twin> {
             ("a renewal after expiry is answered \"renewed\"", "it is answered \"not held\""),
             setting(0),
             |bug| {
-                let sample = handover(Sample::new()).at(10).grant("app-1/1").at(1_000);
+                let sample = handover(Sample::new()).at(10).grant("app-1/1").at(990);
                 let sample = sample.belief_ends("app-1/1", BeliefEnd::Deadline).at(1_010);
                 let sample = sample.expired("app-1/1").at(1_020).renew("app-1/1").at(1_030);
                 let renewal = if bug { Renewal::Renewed } else { Renewal::NotHeld };

@@ -99,6 +99,9 @@ impl Reading {
             let what = format!("there are more than {MOST_EVENTS} events");
             return Err(Complaint::new(what, "cut the history where everything is quiet"));
         }
+        if line.first().is_some_and(|first| *first == b'[') {
+            return Err(Complaint::new("the line is an array", "write one JSON object a line"));
+        }
         let row: Row<'_> = serde_json::from_slice(line).map_err(|error| json(line, &error))?;
         let at_us = u64::try_from(row.at_us).map_err(|_| {
             let what = format!("`at_us` is {}", row.at_us);
@@ -207,6 +210,10 @@ fn json(line: &[u8], error: &serde_json::Error) -> Complaint {
 /// What serde_json says, with the place in the line only.
 fn said(error: &serde_json::Error) -> String {
     let text = error.to_string();
+    // Of many fields the list is in the documentation.
+    if let Some((unknown, _)) = text.split_once(", expected one of `id`, `at_us`") {
+        return format!("{unknown} (column {})", error.column());
+    }
     match text.rsplit_once(" at line ") {
         Some((what, _)) if error.column() > 0 => format!("{what} (column {})", error.column()),
         Some((what, _)) => what.to_owned(),
