@@ -75,6 +75,8 @@ pub enum Parted {
     NoExclusion,
     /// The lock told a client of a grant that no server had applied.
     NoRecord,
+    /// The lock let both in; what its servers did is not in the history.
+    LetIn,
     /// A holder stayed beyond its promise.
     Overstayed,
     /// An operation arrived after its holder had left.
@@ -102,13 +104,14 @@ pub enum Parted {
 
 impl Parted {
     /// All of them.
-    pub const ALL: [Parted; 17] = [
+    pub const ALL: [Parted; 18] = [
         Parted::RecordLost,
         Parted::ExpiredEarly,
         Parted::RecordDeleted,
         Parted::TwoMasters,
         Parted::NoExclusion,
         Parted::NoRecord,
+        Parted::LetIn,
         Parted::Overstayed,
         Parted::LateEffect,
         Parted::Unguarded,
@@ -131,6 +134,7 @@ impl Parted {
             Parted::TwoMasters => "two-masters",
             Parted::NoExclusion => "no-exclusion",
             Parted::NoRecord => "no-record",
+            Parted::LetIn => "let-in",
             Parted::Overstayed => "overstayed",
             Parted::LateEffect => "late-effect",
             Parted::Unguarded => "unguarded",
@@ -436,6 +440,7 @@ fn double_promise(case: &Case<'_>, rows: (usize, usize)) -> Blame {
             Blame::of(Parted::TwoMasters, &pair, faults)
         }
         (Some(_), Some(_)) => Blame::of(Parted::NoExclusion, &pair, Vec::new()),
+        _ if !case.grants.has_servers() => Blame::of(Parted::LetIn, &pair, Vec::new()),
         _ => Blame::of(Parted::NoRecord, &pair, Vec::new()),
     }
 }

@@ -220,6 +220,11 @@ impl Grants {
         self.acts.get(at).map(|(_, row)| *row)
     }
 
+    /// Whether the history has a server's side at all.
+    pub fn has_servers(&self) -> bool {
+        self.rows.iter().any(|grant| !grant.applications.is_empty())
+    }
+
     fn in_order(mut rows: Vec<Grant>) -> Grants {
         rows.sort_by_key(Grant::start);
         let acts = rows.iter().enumerate();

@@ -52,6 +52,7 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("two-masters", "two servers granted as master", "出现两个主节点"),
     ("no-exclusion", "one server granted it twice", "同一服务器授予两次"),
     ("no-record", "it was granted without a record", "无记录即授予"),
+    ("let-in", "the lock let both in", "锁放行了两者"),
     ("overstayed", "the holder stayed beyond its promise", "持有者超出承诺期限"),
     ("late-effect", "an operation arrived after its holder had left", "操作在持有者离开后才到达"),
     ("unguarded", "there was no lock", "没有锁"),

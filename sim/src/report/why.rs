@@ -32,6 +32,10 @@ pub fn why(subject: &Subject<'_>) -> String {
              second."
         }
         Parted::NoRecord => "The lock told its client of a grant that no server had applied.",
+        Parted::LetIn => {
+            "The lock let both in; what its servers did is not in the history, so neither is the \
+             reason."
+        }
         Parted::Overstayed => overstayed(blame),
         Parted::LateEffect => {
             "An operation was still on its way when its holder had left, and the resource cannot \

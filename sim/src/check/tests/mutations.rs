@@ -94,3 +94,57 @@ proptest! {
         prop_assert!(!involved.flat_map(owners).any(|owner| owner == attempt));
     }
 }
+
+proptest! {
+    #[test]
+    fn what_happens_twice_is_caught(
+        events in clean(),
+        place in any::<prop::sample::Index>(),
+    ) {
+        let kinds_of = |events: Vec<Event>| {
+            let judgement = judge(&renumbered(events), &setting(0));
+            judgement.findings.iter().map(|finding| finding.kind).collect::<Vec<_>>()
+        };
+        let sets = places(&events, |what| matches!(what, What::RecordSet { .. }));
+        let n = place.index(sets.len() - 1);
+
+        // A grant is told again to another client, while the first holds.
+        let granted = places(&events, |what| matches!(what, What::AcquireReturned { .. }))[n];
+        let mut twice = events.clone();
+        let mut again = twice[granted].clone();
+        if let What::AcquireReturned { attempt, .. } = &mut again.what {
+            attempt.client = "app-99".into();
+        }
+        twice.insert(granted + 1, again);
+        prop_assert!(kinds_of(twice).contains(&Kind::DoubleGrant));
+
+        // An order is in the books again, with another unit.
+        let mut twice = events.clone();
+        for event in &mut twice {
+            if let What::Ledger { units, sales } = &mut event.what {
+                *units += 1;
+                sales.push((*units, sales[n].1.clone()));
+            }
+        }
+        prop_assert_eq!(kinds_of(twice), [Kind::DuplicateOrder]);
+
+        // A section's read happens again, late: after the next section's.
+        let acts = places(&events, |what| matches!(what, What::Effect { .. }));
+        let mut twice = events.clone();
+        let again = twice[acts[2 * n]].clone();
+        twice.insert(acts[2 * n + 2] + 1, Event { at_us: events[acts[2 * n + 2]].at_us, ..again });
+        prop_assert!(kinds_of(twice).contains(&Kind::EffectInterleaved));
+
+        // A counter beside the books counts one of the sales twice.
+        let sold = sets.len() as u32;
+        let counted = |left: i64| {
+            let mut counted = events.clone();
+            let last = counted[counted.len() - 1].clone();
+            let what = What::StockCounted { units: sold, left, reserved: 0 };
+            counted.push(Event { what, ..last });
+            kinds_of(counted)
+        };
+        prop_assert_eq!(counted(0), []);
+        prop_assert_eq!(counted(-1), [Kind::StockNotConserved]);
+    }
+}
