@@ -107,21 +107,30 @@ fn sale(events: usize) -> History {
             push(now_us, node, what);
         };
         let lease_us = 5_000_000;
-        let asked = What::AcquireInvoked { attempt: attempt.clone(), key: key.clone(), shared: false };
+        let asked =
+            What::AcquireInvoked { attempt: attempt.clone(), key: key.clone(), shared: false };
         say(50, client, asked);
         say(300, &redis, What::WaitBegan { key: key.clone(), owner: owner.clone() });
-        say(200, &redis, What::RecordSet {
-            key: key.clone(),
-            owner: owner.clone(),
-            lease_us: Some(lease_us),
-            shared: false,
-        });
+        say(
+            200,
+            &redis,
+            What::RecordSet {
+                key: key.clone(),
+                owner: owner.clone(),
+                lease_us: Some(lease_us),
+                shared: false,
+            },
+        );
         say(200, &redis, What::RecordReplicated { key: key.clone(), owner: owner.clone() });
-        say(100, client, What::AcquireReturned {
-            attempt: attempt.clone(),
-            key: key.clone(),
-            outcome: AcquireOutcome::Granted { token, lease_us, margin_us: 50_000 },
-        });
+        say(
+            100,
+            client,
+            What::AcquireReturned {
+                attempt: attempt.clone(),
+                key: key.clone(),
+                outcome: AcquireOutcome::Granted { token, lease_us, margin_us: 50_000 },
+            },
+        );
         let read = StockOperation::Read { left: u32::MAX - unit, next_unit: Some(unit) };
         let effect = |operation: StockOperation| What::Effect {
             owner: owner.clone(),

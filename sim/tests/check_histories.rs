@@ -78,7 +78,9 @@ fn granted(at_us: u64, attempt: &str) -> String {
 
 fn released(at_us: u64, attempt: &str) -> String {
     let client = attempt.split('/').next().unwrap();
-    format!(r#"{{"at_us":{at_us},"node":"{client}","what":"release-invoked","attempt":"{attempt}"}}"#)
+    format!(
+        r#"{{"at_us":{at_us},"node":"{client}","what":"release-invoked","attempt":"{attempt}"}}"#
+    )
 }
 
 fn effect(at_us: u64, owner: &str, token: u64, rest: &str) -> String {
@@ -94,9 +96,11 @@ fn a_write_only_fence_is_caught_though_no_two_writes_are_out_of_order() {
     let read = r#""operation":"read","left":1,"next_unit":1"#;
     let sell = |order: &str| format!(r#""operation":"sell","unit":1,"order":"{order}""#);
     let history = |second_reads_first: bool| {
-        let second_read = effect(if second_reads_first { 1_200_100 } else { 1_300_100 }, "b/1", 2, read);
+        let second_read =
+            effect(if second_reads_first { 1_200_100 } else { 1_300_100 }, "b/1", 2, read);
         let late = effect(1_300_000, "a/1", 1, &sell("of-a"));
-        let mut events = vec![granted(100, "a/1"), effect(200, "a/1", 1, read), granted(1_200_000, "b/1")];
+        let mut events =
+            vec![granted(100, "a/1"), effect(200, "a/1", 1, read), granted(1_200_000, "b/1")];
         match second_reads_first {
             true => events.extend([second_read, late]),
             false => events.extend([late, second_read]),
@@ -104,7 +108,9 @@ fn a_write_only_fence_is_caught_though_no_two_writes_are_out_of_order() {
         events.push(effect(1_400_000, "b/1", 2, &sell("of-b")));
         events.push(released(1_500_000, "b/1"));
         let sales = r#"[[1,"of-a"],[1,"of-b"]]"#;
-        events.push(format!(r#"{{"at_us":1600000,"node":"db","what":"ledger","units":1,"sales":{sales}}}"#));
+        events.push(format!(
+            r#"{{"at_us":1600000,"node":"db","what":"ledger","units":1,"sales":{sales}}}"#
+        ));
         ndjson(r#"{"fence":"write"}"#, &events.iter().map(String::as_str).collect::<Vec<_>>())
     };
     let (code, told) = checked("write-only.ndjson", history(true).as_bytes(), &[]);
@@ -118,14 +124,17 @@ fn a_write_only_fence_is_caught_though_no_two_writes_are_out_of_order() {
 #[test]
 fn a_lost_record_with_nobody_after_it_is_told() {
     let set = |at_us: u64, owner: &str| {
-        format!(r#"{{"at_us":{at_us},"node":"r1","what":"record-set","key":"k","owner":"{owner}","lease_us":1000000}}"#)
+        format!(
+            r#"{{"at_us":{at_us},"node":"r1","what":"record-set","key":"k","owner":"{owner}","lease_us":1000000}}"#
+        )
     };
     let history = |records: &str| {
         let events = [
             set(1, "b/1"),
             granted(2, "b/1"),
             released(3, "b/1"),
-            r#"{"at_us":4,"node":"r1","what":"record-released","key":"k","owner":"b/1"}"#.to_owned(),
+            r#"{"at_us":4,"node":"r1","what":"record-released","key":"k","owner":"b/1"}"#
+                .to_owned(),
             set(100, "a/1"),
             granted(200, "a/1"),
             format!(r#"{{"at_us":300,"node":"r2","what":"promoted","records":{records}}}"#),
@@ -155,7 +164,17 @@ fn clocks_that_are_not_known_well_enough_make_the_verdict_unknown() {
     assert_eq!(code(&["--clock-uncertainty", "3ms"]), 1);
     assert_eq!(code(&["--clock-uncertainty", "5ms"]), 2);
     assert_eq!(code(&["--clock-uncertainty", "a=10ms"]), 2);
-    assert_eq!(code(&["--clock-uncertainty", "5ms", "--clock-uncertainty", "a=0s", "--clock-uncertainty", "b=1ms"]), 1);
+    assert_eq!(
+        code(&[
+            "--clock-uncertainty",
+            "5ms",
+            "--clock-uncertainty",
+            "a=0s",
+            "--clock-uncertainty",
+            "b=1ms"
+        ]),
+        1
+    );
     let (_, told) = checked("clocks.ndjson", text.as_bytes(), &["--clock-uncertainty", "5ms"]);
     assert!(told.contains("neither shown nor"), "{told}");
     assert_eq!(code(&["--clock-uncertainty", "5"]), 64);
@@ -164,7 +183,10 @@ fn clocks_that_are_not_known_well_enough_make_the_verdict_unknown() {
 // -- Jepsen's ---------------------------------------------------------------------------
 
 fn op(process: i64, kind: &str, f: &str, value: &str, ms: u64) -> String {
-    format!("{{:process {process}, :type :{kind}, :f :{f}, :value {value}, :time {}}}\n", ms * 1_000_000)
+    format!(
+        "{{:process {process}, :type :{kind}, :f :{f}, :value {value}, :time {}}}\n",
+        ms * 1_000_000
+    )
 }
 
 fn edn(operations: &[(i64, &str, &str, &str, u64)], flags: &[&str]) -> (i32, String) {
@@ -309,14 +331,26 @@ fn a_jepsen_counter_is_a_stock() {
 fn bad_input_gives_one_error_with_its_line_and_exit_code_64() {
     let cases: [(&str, &str, &[&str]); 9] = [
         ("a.ndjson", "{\"format\":\"lockstorm-history\",\"schema\":9}\n", &[]),
-        ("b.ndjson", "{\"format\":\"lockstorm-history\",\"schema\":1}\n{\"at_us\":-1,\"node\":\"a\",\"what\":\"healed\"}\n", &[]),
-        ("c.ndjson", "{\"format\":\"lockstorm-history\",\"schema\":1,\"setting\":{\"fense\":\"full\"}}\n", &[]),
+        (
+            "b.ndjson",
+            "{\"format\":\"lockstorm-history\",\"schema\":1}\n{\"at_us\":-1,\"node\":\"a\",\"what\":\"healed\"}\n",
+            &[],
+        ),
+        (
+            "c.ndjson",
+            "{\"format\":\"lockstorm-history\",\"schema\":1,\"setting\":{\"fense\":\"full\"}}\n",
+            &[],
+        ),
         ("d.ndjson", "{\"format\":\"lockstorm-history\",\"schema\":1}\n", &["--model", "mutex"]),
         ("e.edn", "{:process 0, :type :ok, :f :acquire, :time 5}\n", &[]),
         ("f.edn", "{:process 0, :type :invoke, :f :acquire, :time -5}\n", &[]),
         ("g.edn", "[{:process 0, :type :invoke, :f :acquire, :time 5}\n", &[]),
         ("h.edn", "{:process 0, :type :invoke,\n :f :acquire :time}\n", &[]),
-        ("i.edn", "{:process 0 :value [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]", &[]),
+        (
+            "i.edn",
+            "{:process 0 :value [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]",
+            &[],
+        ),
     ];
     let told: Vec<String> = cases
         .iter()

@@ -8,11 +8,14 @@ use super::case::Case;
 use super::interval::Moment;
 use crate::history::{Event, EventId, History, OrderAnswer, StockOperation, What};
 
+/// Books as they were read: the event, how many units there were, each sale.
+pub(super) type Ledger<'a> = (&'a Event, u32, &'a [(u32, String)]);
+
 /// What is known of the stock.
 #[derive(Debug, Default)]
 pub(super) struct Books<'a> {
-    /// The last books: event, how many units there were, each sale.
-    pub ledger: Option<(&'a Event, u32, &'a [(u32, String)])>,
+    /// The last books.
+    pub ledger: Option<Ledger<'a>>,
     /// The last count: event, units, left, reserved.
     pub count: Option<(&'a Event, u32, i64, u32)>,
     /// What buyers were told, in order.

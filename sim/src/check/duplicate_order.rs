@@ -40,11 +40,10 @@ pub(super) fn duplicate_order(case: &Case<'_>) -> Vec<Finding> {
         let detail =
             Detail::DuplicateOrder { order: order.to_owned(), units: units.into_iter().collect() };
         let interval = Interval::new(first, last);
-        let mut finding =
-            Finding::new(case.history, Kind::DuplicateOrder, &[], interval, detail)
-                .proved_by(sales.iter().map(|sale| sale.event))
-                .proved_by(read.map(|event| event.id))
-                .blamed(blame_pair(case, &rows, last));
+        let mut finding = Finding::new(case.history, Kind::DuplicateOrder, &[], interval, detail)
+            .proved_by(sales.iter().map(|sale| sale.event))
+            .proved_by(read.map(|event| event.id))
+            .blamed(blame_pair(case, &rows, last));
         finding.parties = rows.iter().map(|row| Party::from(&table[*row])).collect();
         finding.key = rows.first().map(|row| table[*row].key.clone()).unwrap_or_default();
         found.push(finding);

@@ -120,7 +120,9 @@ fn takeovers(case: &Case<'_>) -> (Vec<u64>, u64) {
                 while waiting.first().is_some_and(|(to, _)| *to <= from) {
                     waiting.pop_first();
                 }
-                if !waiting.is_empty() || grant.invoked.is_some_and(|event| is_before(case, event, from)) {
+                if !waiting.is_empty()
+                    || grant.invoked.is_some_and(|event| is_before(case, event, from))
+                {
                     gaps.push(start.at_us - from.at_us);
                 }
                 if dead.first().is_some_and(|arrived| *arrived < from) {
@@ -151,7 +153,8 @@ fn jain(case: &Case<'_>) -> Option<u64> {
         let count = grants.entry(wait.who.actor()).or_default();
         *count += u128::from(wait.ended == Ended::Granted);
     }
-    let (sum, squares) = grants.values().fold((0, 0), |(sum, squares), x| (sum + x, squares + x * x));
+    let (sum, squares) =
+        grants.values().fold((0, 0), |(sum, squares), x| (sum + x, squares + x * x));
     let under = grants.len() as u128 * squares;
     (under > 0).then(|| u64::try_from(1_000 * sum * sum / under).unwrap_or(u64::MAX))
 }

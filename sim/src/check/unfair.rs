@@ -83,7 +83,6 @@ fn count(
     }
 }
 
-
 /// Counts of positions below another.
 struct Fenwick(Vec<u64>);
 

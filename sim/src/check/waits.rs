@@ -134,19 +134,20 @@ impl<'a> Watch<'a> {
                 });
             }
             What::WaitBegan { key, owner } => {
-                if !self.arrive(owner, moment) && !self.foreigners.contains_key(owner.as_str()) {
-                    self.foreigners.insert(owner, self.waits.len());
-                    self.waits.push(Wait {
-                        key,
-                        who: Who::Foreigner(owner),
-                        shared: false,
-                        event: event.id,
-                        node: None,
-                        span: Interval::new(moment, end),
-                        arrived: Some(moment),
-                        ended: Ended::Not,
-                    });
+                if self.arrive(owner, moment) || self.foreigners.contains_key(owner.as_str()) {
+                    return;
                 }
+                self.foreigners.insert(owner, self.waits.len());
+                self.waits.push(Wait {
+                    key,
+                    who: Who::Foreigner(owner),
+                    shared: false,
+                    event: event.id,
+                    node: None,
+                    span: Interval::new(moment, end),
+                    arrived: Some(moment),
+                    ended: Ended::Not,
+                });
             }
             What::RecordRefused { owner, .. } => {
                 self.arrive(owner, moment);

@@ -56,10 +56,14 @@ fn deleted(case: &Case<'_>) -> Vec<Finding> {
 /// Somebody who never asked for the lock was told that it released it, while it was
 /// promised to another from the ask to the answer.
 fn released_by_a_stranger(case: &Case<'_>) -> Vec<Finding> {
-    let asked: BTreeSet<&Attempt> = case.waits.iter().filter_map(|wait| match wait.who {
-        Who::Attempt(attempt) => Some(attempt),
-        Who::Foreigner(_) => None,
-    }).collect();
+    let asked: BTreeSet<&Attempt> = case
+        .waits
+        .iter()
+        .filter_map(|wait| match wait.who {
+            Who::Attempt(attempt) => Some(attempt),
+            Who::Foreigner(_) => None,
+        })
+        .collect();
     let mut open: BTreeMap<&Attempt, &Event> = BTreeMap::new();
     let mut spans: Vec<(Interval, &Event, &Attempt)> = Vec::new();
     for event in case.history.iter() {
@@ -69,11 +73,7 @@ fn released_by_a_stranger(case: &Case<'_>) -> Vec<Finding> {
             }
             What::ReleaseReturned { attempt, release: Release::Released } => {
                 let Some(invoked) = open.remove(attempt) else { continue };
-                spans.push((
-                    Interval::new(Moment::of(invoked), Moment::of(event)),
-                    event,
-                    attempt,
-                ));
+                spans.push((Interval::new(Moment::of(invoked), Moment::of(event)), event, attempt));
             }
             _ => {}
         }

@@ -69,11 +69,7 @@ pub fn looks_like_edn(start: &[u8]) -> bool {
 ///
 /// # Errors
 /// One, at the line of the first thing that is not as it must be.
-pub fn read_lines(
-    name: &str,
-    lines: Lines<'_>,
-    wording: Wording,
-) -> Result<Recorded, FileError> {
+pub fn read_lines(name: &str, lines: Lines<'_>, wording: Wording) -> Result<Recorded, FileError> {
     let mut values = Values::of(lines);
     let outcome = all(&mut values, wording);
     outcome.map_err(|complaint| complaint.at(name, values.line()))

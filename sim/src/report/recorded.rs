@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::check::numbers::Delays;
 use crate::check::{Blame, Finding, Goal, Goals, Judgement, Kind, Language, Numbers, Verdict};
 use crate::check::{FailedChecker, blame};
-use crate::history::file::Recorded;
 use crate::history::Event;
+use crate::history::file::Recorded;
 use crate::report::manner::Manner;
 
 /// How many findings are told in full; the others are counted.
@@ -98,7 +98,11 @@ impl Told<'_> {
         lines.push(format!("    blame: {}", blamed(&finding.blame)));
         for event in finding.events.iter().take(LINES_SHOWN) {
             if let Some(event) = self.recorded.history.get(*event) {
-                lines.push(format!("    line {}: {}", self.recorded.line_of(event.id), shown(event)));
+                lines.push(format!(
+                    "    line {}: {}",
+                    self.recorded.line_of(event.id),
+                    shown(event)
+                ));
             }
         }
         if finding.events.len() > LINES_SHOWN {
@@ -138,7 +142,11 @@ impl Told<'_> {
                 .iter()
                 .map(|finding| Line {
                     sentence: finding.sentence(),
-                    lines: finding.events.iter().map(|event| self.recorded.line_of(*event)).collect(),
+                    lines: finding
+                        .events
+                        .iter()
+                        .map(|event| self.recorded.line_of(*event))
+                        .collect(),
                     finding,
                 })
                 .collect(),

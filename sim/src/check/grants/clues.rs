@@ -26,7 +26,15 @@ pub(super) struct Clues {
 impl Clues {
     pub fn of(grant: Grant) -> Clues {
         let (renewals, ends, belief_ends) = (Vec::new(), Vec::new(), Vec::new());
-        Clues { grant, held: 0, last_reply: Moment::START, renewals, ends, belief_ends, over: false }
+        Clues {
+            grant,
+            held: 0,
+            last_reply: Moment::START,
+            renewals,
+            ends,
+            belief_ends,
+            over: false,
+        }
     }
 
     /// The row. Without `records` nothing is promised.

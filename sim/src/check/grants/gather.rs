@@ -7,9 +7,7 @@ use lockstorm::lock::Release;
 use super::clues::Clues;
 use super::{Acknowledgement, Act, Application, Grant, Grants};
 use crate::check::interval::Moment;
-use crate::history::{
-    AcquireOutcome, Attempt, BeliefEnd, Event, History, Name, Renewal, What,
-};
+use crate::history::{AcquireOutcome, Attempt, BeliefEnd, Event, History, Name, Renewal, What};
 
 /// The attempts whose client's side is in the history, with their owners' names.
 pub(super) struct Witnesses<'a> {
@@ -79,10 +77,7 @@ impl<'a> Gathering<'a> {
                 What::AcquireInvoked { key, .. }
                 | What::AcquireReturned { key, .. }
                 | What::RecordSet { key, .. } => {
-                    // Mostly the same as before.
-                    if !keys.contains(key.as_str()) {
-                        keys.insert(key);
-                    }
+                    keys.insert(key);
                 }
                 What::NodeCrashed { .. } => {
                     crashes.entry(event.node.clone()).or_default().push(Moment::of(event));

@@ -120,10 +120,10 @@ fn ends(history: &History, who: &str) -> (Vec<Moment>, Vec<Moment>) {
                     promise.push(at);
                 }
             }
-            What::ReleaseReturned { attempt, release } if is_own(attempt) => {
-                if *release == Release::NotHeld || held == 0 {
-                    promise.push(at);
-                }
+            What::ReleaseReturned { attempt, release }
+                if is_own(attempt) && (*release == Release::NotHeld || held == 0) =>
+            {
+                promise.push(at);
             }
             _ => {}
         }
@@ -203,9 +203,8 @@ fn is_promised(history: &History, who: &str, at: Moment) -> bool {
 fn is_believed(history: &History, who: &str, at: Moment) -> bool {
     let Some(reply) = reply(history, who).filter(|reply| *reply <= at) else { return false };
     let node = who.split('/').next().unwrap_or_default();
-    let crashed = |event: &&Event| {
-        matches!(event.what, What::NodeCrashed { .. }) && &*event.node == node
-    };
+    let crashed =
+        |event: &&Event| matches!(event.what, What::NodeCrashed { .. }) && &*event.node == node;
     let crashes = history.iter().filter(crashed).map(Moment::of);
     !ends(history, who).1.into_iter().chain(crashes).any(|end| end > reply && end <= at)
 }

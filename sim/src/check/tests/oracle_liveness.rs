@@ -19,7 +19,8 @@ fn crowd() -> impl Strategy<Value = History> {
     let step = (0_usize..5, 0_usize..6, 0_usize..3, prop::sample::select(&[0, 1, 90, 150][..]));
     prop::collection::vec(step, 0..30).prop_map(|steps| {
         let mut sample = Sample::new().healed();
-        let (mut now, mut attempts, mut open) = (0, [0_u32; 5], [const { None::<(String, usize)> }; 5]);
+        let (mut now, mut attempts, mut open) =
+            (0, [0_u32; 5], [const { None::<(String, usize)> }; 5]);
         let mut held: Vec<(usize, String)> = Vec::new();
         for (client, what, key, wait_ms) in steps {
             now += wait_ms;

@@ -32,7 +32,8 @@ fn sections() -> impl Strategy<Value = (History, Vec<(u64, bool)>, Vec<usize>)> 
 fn sales() -> impl Strategy<Value = History> {
     let step = (0_usize..9, 0_usize..3, 1_u32..4);
     let books = prop::collection::vec((1_u32..5, 0_usize..3), 0..5);
-    let all = (prop::collection::vec(step, 0..10), prop::option::of(books), prop::option::of(-1_i64..4));
+    let all =
+        (prop::collection::vec(step, 0..10), prop::option::of(books), prop::option::of(-1_i64..4));
     all.prop_map(|(steps, books, left)| {
         let mut sample = Sample::new();
         for (n, (what, who, unit)) in steps.into_iter().enumerate() {
@@ -51,7 +52,8 @@ fn sales() -> impl Strategy<Value = History> {
         }
         let mut sample = sample.at(100);
         if let Some(books) = books {
-            let books: Vec<(u32, &str)> = books.iter().map(|(unit, who)| (*unit, WHO[*who])).collect();
+            let books: Vec<(u32, &str)> =
+                books.iter().map(|(unit, who)| (*unit, WHO[*who])).collect();
             sample = sample.ledger(3, &books);
         }
         if let Some(left) = left {
@@ -68,9 +70,9 @@ fn found(judgement: &Judgement, kind: Kind) -> Vec<&Finding> {
 /// Every accepted (unit, order), in order, by what the events say.
 fn accepted(history: &History) -> Vec<(u32, String)> {
     let sale = |event: &crate::history::Event| match &event.what {
-        What::Effect { operation: StockOperation::Sell { unit, order }, accepted: true, .. } => {
-            Some((*unit, order.clone()))
-        }
+        What::Effect {
+            operation: StockOperation::Sell { unit, order }, accepted: true, ..
+        } => Some((*unit, order.clone())),
         _ => None,
     };
     history.iter().filter_map(sale).collect()

@@ -131,7 +131,8 @@ fn of_grants() -> Vec<Twin> {
             ("the fence refuses the newest holder", "it lets a larger token in"),
             Setting { fence: Fence::Full, ..setting(0) },
             |bug| {
-                let sample = Sample::new().at(1).grant_token("app-2/1", 7).fenced_read("app-2/1", 7, true);
+                let sample =
+                    Sample::new().at(1).grant_token("app-2/1", 7).fenced_read("app-2/1", 7, true);
                 let sample = sample.let_go("app-2/1").at(2);
                 let sample = match bug {
                     // Somebody who never held the lock has shown a larger token.
@@ -152,7 +153,9 @@ fn of_the_stock() -> Vec<Twin> {
             setting(0),
             |bug| {
                 let second = if bug { 1 } else { 2 };
-                sold(Sample::new().at(100)).at(300).ledger(2, &[(1, "app-1/1"), (second, "app-2/1")])
+                sold(Sample::new().at(100))
+                    .at(300)
+                    .ledger(2, &[(1, "app-1/1"), (second, "app-2/1")])
             },
         ),
         twin(
@@ -250,9 +253,9 @@ fn of_liveness() -> Vec<Twin> {
                 let sample = sample.waits("app-2/1", KEY).at(2).ask("app-3/1");
                 let sample = sample.waits("app-3/1", KEY).at(3).let_go("app-1/1");
                 let order = if bug { ["app-3/1", "app-2/1"] } else { ["app-2/1", "app-3/1"] };
-                order.into_iter().fold(sample, |sample, who| {
-                    sample.set(who).granted(who).let_go(who)
-                })
+                order
+                    .into_iter()
+                    .fold(sample, |sample, who| sample.set(who).granted(who).let_go(who))
             },
         ),
     ]

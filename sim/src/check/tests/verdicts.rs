@@ -184,7 +184,11 @@ fn a_scenario_that_did_not_get_where_it_should_is_unknown() {
         let without = judge(&handover().end(), &wants(vec![goal]));
         assert_eq!((without.verdict, without.goals.missed), (Verdict::Unknown, vec![goal]));
         let judgement = judge(&happens.end(), &wants(vec![goal]));
-        assert_eq!((judgement.verdict, judgement.goals.missed), (Verdict::Safe, vec![]), "{goal:?}");
+        assert_eq!(
+            (judgement.verdict, judgement.goals.missed),
+            (Verdict::Safe, vec![]),
+            "{goal:?}"
+        );
     }
     let listed: Vec<Goal> = wants(vec![Goal::Expiry, Goal::Failover]).goals.into();
     assert_eq!(listed, [Goal::Failover, Goal::Expiry]);

@@ -226,7 +226,9 @@ impl Converting {
                 return self.added(&name, (amount, number), kind, error, at_us);
             }
             Open::Read { adds_done } => {
-                if let (Value::Integer(left), "ok", true) = (value, kind, adds_done && self.adds.0 == 0) {
+                if let (Value::Integer(left), "ok", true) =
+                    (value, kind, adds_done && self.adds.0 == 0)
+                {
                     self.counted = Some(*left);
                 }
                 self.seen_stock = true;

@@ -82,7 +82,7 @@ impl<'a> Values<'a> {
     /// The next byte; a line's end is one.
     fn peek(&mut self) -> Read<Option<u8>> {
         while !self.ended && self.at > self.line.len() {
-            match self.lines.next()? {
+            match self.lines.next_line()? {
                 Some(line) => {
                     self.line.clear();
                     self.line.extend_from_slice(line);

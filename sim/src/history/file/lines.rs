@@ -57,7 +57,7 @@ impl<'a> Lines<'a> {
     ///
     /// # Errors
     /// When a line is too long, the file is too long, or it cannot be read.
-    pub fn next(&mut self) -> Result<Option<&[u8]>, Complaint> {
+    pub fn next_line(&mut self) -> Result<Option<&[u8]>, Complaint> {
         self.line.clear();
         self.number += 1;
         loop {

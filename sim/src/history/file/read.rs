@@ -81,14 +81,14 @@ impl Names {
 
 impl Reading {
     fn all(&mut self, lines: &mut Lines<'_>) -> Result<Header, Complaint> {
-        let header = match lines.next()? {
+        let header = match lines.next_line()? {
             Some(line) => header(line)?,
             None => return Err(Complaint::new("the file is empty", "begin with a header line")),
         };
         let announced = header.events.map_or(0, |events| usize::try_from(events).unwrap_or(0));
         // An announcement may lie: beyond this it is made true by events only.
         self.history.events.reserve_exact(announced.min(1 << 20));
-        while let Some(line) = lines.next()? {
+        while let Some(line) = lines.next_line()? {
             self.event(line)?;
         }
         Ok(header)

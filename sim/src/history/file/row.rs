@@ -145,7 +145,8 @@ fn text(value: Option<Text<'_>>, field: &str) -> Made<String> {
 fn one_of<'de, T: Deserialize<'de>>(value: Option<Text<'_>>, field: &str) -> Made<T> {
     let value = need(value, field)?;
     let value: &str = &value;
-    let result = T::deserialize(IntoDeserializer::<ValueError>::into_deserializer(value.to_owned()));
+    let result =
+        T::deserialize(IntoDeserializer::<ValueError>::into_deserializer(value.to_owned()));
     result.map_err(|error| Complaint::new(format!("`{field}`: {error}"), "see docs/history.md"))
 }
 
@@ -172,10 +173,9 @@ impl Row<'_> {
             | Tag::RecordReplicated
             | Tag::RecordUnreplicated
             | Tag::RecordLost => self.of_record(),
-            Tag::Effect
-            | Tag::Ledger
-            | Tag::StockCounted
-            | Tag::OrderReturned => self.of_resource(),
+            Tag::Effect | Tag::Ledger | Tag::StockCounted | Tag::OrderReturned => {
+                self.of_resource()
+            }
             Tag::SessionExpired
             | Tag::Promoted
             | Tag::Demoted

@@ -36,7 +36,11 @@ pub(super) fn one_of_each() -> Vec<What> {
     let renewed = |renewal: Renewal| What::RenewReturned { attempt: attempt(), renewal };
     let records = || vec![("sku-42".to_owned(), "app-1/3".to_owned())];
     let lost = |how: RecordLoss| What::RecordLost { key: "k".into(), owner: "o".into(), how };
-    let granted = |token: Option<u64>, lease_us: u64| AcquireOutcome::Granted { token, lease_us, margin_us: 5 };
+    let granted = |token: Option<u64>, lease_us: u64| AcquireOutcome::Granted {
+        token,
+        lease_us,
+        margin_us: 5,
+    };
     vec![
         What::AcquireInvoked { attempt: attempt(), key: key.clone(), shared: false },
         What::AcquireInvoked { attempt: attempt(), key: key.clone(), shared: true },
@@ -150,7 +154,10 @@ fn the_schema_knows_every_event_and_every_field() {
         let properties = own["properties"].as_object();
         let properties = properties.unwrap_or_else(|| panic!("{what} is not in the schema"));
         for field in event.as_object().unwrap().keys() {
-            assert!(common.contains_key(field) || properties.contains_key(field), "{what}: {field}");
+            assert!(
+                common.contains_key(field) || properties.contains_key(field),
+                "{what}: {field}"
+            );
         }
         for field in own["required"].as_array().into_iter().flatten() {
             assert!(event.get(field.as_str().unwrap()).is_some(), "{what} needs no {field}");
@@ -169,7 +176,10 @@ fn the_schema_knows_every_event_and_every_field() {
         ..Header::default()
     })
     .unwrap();
-    assert_eq!(header.keys().collect::<Vec<_>>(), written.as_object().unwrap().keys().collect::<Vec<_>>());
+    assert_eq!(
+        header.keys().collect::<Vec<_>>(),
+        written.as_object().unwrap().keys().collect::<Vec<_>>()
+    );
 }
 
 const HEADER: &str = r#"{"format":"lockstorm-history","schema":1}"#;
@@ -203,7 +213,10 @@ fn bad_files_give_one_error_with_line_and_mend() {
         ("not JSON", b"hello".to_vec()),
         ("unknown version", br#"{"format":"lockstorm-history","schema":2,"new":1}"#.to_vec()),
         ("no version", br#"{"format":"lockstorm-history"}"#.to_vec()),
-        ("unknown field of the header", br#"{"format":"lockstorm-history","schema":1,"x":1}"#.to_vec()),
+        (
+            "unknown field of the header",
+            br#"{"format":"lockstorm-history","schema":1,"x":1}"#.to_vec(),
+        ),
         ("cut off", format!("{announced}\n{HEALED}\n").into_bytes()),
         ("half a line", format!("{HEADER}\n{{\"at_us\":5,\"no").into_bytes()),
         ("truncated gzip", truncated),
@@ -212,7 +225,12 @@ fn bad_files_give_one_error_with_line_and_mend() {
         ("missing time", with(r#"{"node":"a","what":"healed"}"#)),
         ("unknown field", with(r#"{"at_us":6,"node":"a","what":"healed","hurry":1}"#)),
         ("unknown event", with(r#"{"at_us":6,"node":"a","what":"heeled"}"#)),
-        ("unknown value", with(r#"{"at_us":6,"node":"a","what":"acquire-returned","attempt":"a/1","key":"k","outcome":"maybe"}"#)),
+        (
+            "unknown value",
+            with(
+                r#"{"at_us":6,"node":"a","what":"acquire-returned","attempt":"a/1","key":"k","outcome":"maybe"}"#,
+            ),
+        ),
         ("bad attempt", with(r#"{"at_us":6,"node":"a","what":"release-invoked","attempt":"a"}"#)),
         ("negative time", with(r#"{"at_us":-6,"node":"a","what":"healed"}"#)),
         ("a fraction", with(r#"{"at_us":6.5,"node":"a","what":"healed"}"#)),

@@ -120,9 +120,10 @@ impl<'a> Teller<'a> {
                     StockOperation::Sell { unit, order } => {
                         (format!("sell unit {unit}, order {order}{token}"), "accepted".to_owned())
                     }
-                    StockOperation::Reserve { unit, order } => {
-                        (format!("reserve unit {unit}, order {order}{token}"), "accepted".to_owned())
-                    }
+                    StockOperation::Reserve { unit, order } => (
+                        format!("reserve unit {unit}, order {order}{token}"),
+                        "accepted".to_owned(),
+                    ),
                     StockOperation::Cancel { unit, order } => {
                         (format!("cancel unit {unit}, order {order}{token}"), "accepted".to_owned())
                     }
@@ -340,10 +341,8 @@ fn mark_finding(history: &History, finding: &Finding, wrong: &mut BTreeMap<Event
         Kind::StockNotConserved => last(&|what| matches!(what, What::StockCounted { .. }))
             .map(|event| (event.id, "that does not add up")),
         Kind::LossNotTold => {
-            last(&|what| {
-                matches!(what, What::ReleaseReturned { .. } | What::RenewReturned { .. })
-            })
-            .map(|event| (event.id, "that is not so"))
+            last(&|what| matches!(what, What::ReleaseReturned { .. } | What::RenewReturned { .. }))
+                .map(|event| (event.id, "that is not so"))
         }
         Kind::StuckWaiter | Kind::Deadlock | Kind::Unfair => {
             last(&|what| matches!(what, What::AcquireInvoked { .. } | What::WaitBegan { .. }))
