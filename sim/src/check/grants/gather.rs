@@ -64,40 +64,31 @@ pub(super) struct Gathering<'a> {
     owners: BTreeMap<&'a str, usize>,
     witnesses: &'a Witnesses<'a>,
     crashes: BTreeMap<Name, Vec<Moment>>,
-    /// The lock, where there is but one.
-    only_key: &'a str,
 }
 
 impl<'a> Gathering<'a> {
     pub fn new(history: &'a History, witnesses: &'a Witnesses<'a>) -> Gathering<'a> {
-        let mut keys: BTreeSet<&str> = BTreeSet::new();
         let mut crashes: BTreeMap<Name, Vec<Moment>> = BTreeMap::new();
-        for event in history.iter() {
-            match &event.what {
-                What::AcquireInvoked { key, .. }
-                | What::AcquireReturned { key, .. }
-                | What::RecordSet { key, .. } => {
-                    keys.insert(key);
-                }
-                What::NodeCrashed { .. } => {
-                    crashes.entry(event.node.clone()).or_default().push(Moment::of(event));
-                }
-                _ => {}
-            }
+        for event in history.iter().filter(|e| matches!(e.what, What::NodeCrashed { .. })) {
+            crashes.entry(event.node.clone()).or_default().push(Moment::of(event));
         }
-        let only_key = match keys.first() {
-            Some(key) if keys.len() == 1 => key,
-            _ => "",
-        };
         let (newest, owners) = (BTreeMap::new(), BTreeMap::new());
-        Gathering { history, rows: Vec::new(), newest, owners, witnesses, crashes, only_key }
+        Gathering { history, rows: Vec::new(), newest, owners, witnesses, crashes }
     }
 
     /// The newest row of this owner of this lock, made if there is none.
     fn row(&mut self, key: &'a str, owner: &'a str) -> &mut Clues {
         let row = match self.newest.get(&(key, owner)) {
             Some(row) => *row,
-            None => self.new_row(key, owner),
+            None => match self.newest.remove(&("", owner)) {
+                // It acted before it asked.
+                Some(row) => {
+                    key.clone_into(&mut self.rows[row].grant.key);
+                    self.newest.insert((key, owner), row);
+                    row
+                }
+                None => self.new_row(key, owner),
+            },
         };
         &mut self.rows[row]
     }
@@ -255,7 +246,7 @@ impl<'a> Gathering<'a> {
         let row = match self.owners.get(owner) {
             Some(row) => *row,
             // Somebody acts who never asked for a lock: a row of its own.
-            None => self.new_row(self.only_key, owner),
+            None => self.new_row("", owner),
         };
         self.rows[row].grant.acts.push(Act {
             event: event.id,
@@ -265,7 +256,37 @@ impl<'a> Gathering<'a> {
         });
     }
 
-    pub fn finish(self, lock_has_records: bool) -> Grants {
+    /// Whoever acts without ever having asked for a lock is against the lock that
+    /// guards the resource: the one under which the others act there; else the only
+    /// one that there is.
+    fn find_locks_of_strangers(&mut self) {
+        let mut guards: BTreeMap<&Name, BTreeSet<&str>> = BTreeMap::new();
+        let mut all: BTreeSet<&str> = BTreeSet::new();
+        for clues in self.rows.iter().filter(|clues| !clues.grant.key.is_empty()) {
+            all.insert(&clues.grant.key);
+            for act in &clues.grant.acts {
+                guards.entry(&act.resource).or_default().insert(&clues.grant.key);
+            }
+        }
+        let only = |keys: &BTreeSet<&str>| match keys.first() {
+            Some(key) if keys.len() == 1 => Some((*key).to_owned()),
+            _ => None,
+        };
+        let strangers = self.rows.iter().enumerate().filter(|(_, c)| c.grant.key.is_empty());
+        let found: Vec<(usize, String)> = strangers
+            .filter_map(|(row, clues)| {
+                let resources = clues.grant.acts.iter().map(|act| &act.resource);
+                let mut guarded = resources.filter_map(|resource| only(guards.get(resource)?));
+                Some((row, guarded.next().or_else(|| only(&all))?))
+            })
+            .collect();
+        for (row, key) in found {
+            self.rows[row].grant.key = key;
+        }
+    }
+
+    pub fn finish(mut self, lock_has_records: bool) -> Grants {
+        self.find_locks_of_strangers();
         let crashes = self.crashes;
         let clocks = &self.history.clock_uncertainty;
         let rows = self

@@ -301,3 +301,13 @@ fn a_holder_must_be_told_the_truth_about_its_loss() {
     assert!(!told_at(300, Some(100)));
     assert!(!told_at(301, None));
 }
+
+#[test]
+fn a_stranger_is_against_the_lock_that_guards_the_resource() {
+    // Two locks; the stranger never asked for either.
+    let sample = Sample::new().at(1).grant_of("app-9/1", "other").at(2).grant("app-1/1");
+    let sample = sample.read("app-1/1", 1).read("stranger", 1).read("app-1/1", 1);
+    let judgement = judge(&sample.let_go("app-1/1").end(), &setting(0));
+    let finding = one(&judgement, Kind::EffectInterleaved);
+    assert_eq!((finding.key.as_str(), finding.blame.parted), ("sku-42", Parted::NotGranted));
+}
