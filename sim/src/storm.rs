@@ -21,13 +21,14 @@ use std::sync::Arc;
 
 pub use builder::Storm;
 
-use crate::check::{self, Judgement};
+use crate::check::{self, Judgement, Setting};
 use crate::engine::event::{EventEngine, PromptEventEngine, UnseededEventEngine};
 use crate::engine::turmoil::Turmoil;
 use crate::engine::{Ending, Engine};
 use crate::history::History;
+use crate::history::file::{Header, Origin};
 use crate::history::recorder::TraceHash;
-use crate::plan::Plan;
+use crate::plan::{Plan, file};
 use locks::LockFactory;
 
 /// A plan that was run.
@@ -43,10 +44,33 @@ pub struct Run {
     pub history: History,
     /// Its fingerprint.
     pub trace_hash: TraceHash,
+    /// What the judge had to know beside it.
+    pub setting: Setting,
     /// What is to be thought of it.
     pub judgement: Judgement,
     /// What it cost; and in [`Ending::stuck`] why it did not run, or broke.
     pub ending: Ending,
+}
+
+impl Run {
+    /// The header of a file that keeps this run's history: with it the history is
+    /// judged as the run was.
+    pub fn header(&self) -> Header {
+        Header {
+            lockstorm: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            setting: self.setting.to_header(),
+            run: Some(Origin {
+                scenario: self.plan.scenario.clone(),
+                lock: self.plan.lock.name.clone(),
+                seed: self.plan.seed.to_string(),
+                engine: self.engine.to_owned(),
+                trace: self.trace_hash.to_string(),
+                stuck: self.ending.stuck.clone(),
+                plan: file::write(&self.plan),
+            }),
+            ..Header::default()
+        }
+    }
 }
 
 /// The engine of this name, `None` if there is none.
@@ -95,6 +119,7 @@ pub fn run_with(plan: &Plan, engine: &dyn Engine, factory: &LockFactory) -> Run 
                 engine_name: engine.name(),
                 history: outcome.history,
                 trace_hash: outcome.trace_hash,
+                setting,
                 judgement,
                 ending: outcome.ending,
             }
@@ -115,6 +140,7 @@ fn not_run(plan: &Plan, engine: &dyn Engine, judgement: Judgement, why: String) 
         engine_name: engine.name(),
         history: History::default(),
         trace_hash: TraceHash([0; 32]),
+        setting: Setting::default(),
         judgement,
         ending: Ending { stuck: Some(why), ..Ending::default() },
     }

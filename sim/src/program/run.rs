@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstorm_sim::check::Verdict;
+use lockstorm_sim::history::file as history_file;
 use lockstorm_sim::hunt::Quarry;
 use lockstorm_sim::hunt::examine::{Examination, Examiner};
 use lockstorm_sim::plan::{Plan, file};
@@ -46,6 +47,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
         format: arguments.format,
         twice: arguments.twice,
         reproduce: &reproduce,
+        out: arguments.out.as_deref(),
     };
     tell(&plan, &telling)
 }
@@ -63,6 +65,7 @@ pub fn replay(arguments: &ReplayArguments) -> Result<u8, Failure> {
         format: arguments.format,
         twice: false,
         reproduce: &reproduce,
+        out: None,
     };
     tell(&plan, &telling)
 }
@@ -79,6 +82,8 @@ struct Telling<'a> {
     /// Whether a safe run is repeated as well.
     twice: bool,
     reproduce: &'a str,
+    /// Where the history is written, if anywhere.
+    out: Option<&'a Path>,
 }
 
 /// Runs, examines, prints; the exit code is the verdict's.
@@ -86,6 +91,10 @@ fn tell(plan: &Plan, telling: &Telling<'_>) -> Result<u8, Failure> {
     let engine = storm::engine(telling.engine.name())
         .ok_or_else(|| Failure::internal("the engine is missing"))?;
     let run = storm::run(plan, engine.as_ref());
+    if let Some(path) = telling.out {
+        history_file::save(path, &run.header(), &run.history)
+            .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    }
     let examination = examined(&run, telling.engine, telling.twice)?;
     let (repetition, confirmation) = match &examination {
         Some(examination) => (Some(&examination.repetition), examination.confirmation.as_ref()),

@@ -110,9 +110,10 @@ pub fn run(
     }
     let setting = Setting {
         fence: plan.fence,
-        takeover_bound_us: patience.takeover_us,
+        takeover_bound_us: Some(patience.takeover_us),
         faults: plan.faults.len(),
         lock_has_records: locks::has_records(&plan.lock.name),
+        ..Setting::default()
     };
     Ok(Outcome { history, trace_hash, setting, ending })
 }
