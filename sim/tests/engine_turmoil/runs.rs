@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use lockstorm_sim::draw::Draw;
 use lockstorm_sim::engine::clock::ClockChange;
 use lockstorm_sim::engine::world::{Touch, World};
-use lockstorm_sim::engine::{Ending, Engine, Factory, Links, Stage};
+use lockstorm_sim::engine::{Ending, Engine, Factory, Kernel, Links, Stage};
 use lockstorm_sim::history::Recorder;
 
 use super::*;
@@ -31,6 +31,7 @@ fn run_raw(
             world,
             factories: factories.into(),
             links: Links { median_us: 1_000, sigma_milli: 0 },
+            kernel: Kernel::default(),
             ends_at_us: 2_000_000,
             recorder: Recorder::new(move || clock.now_us()),
             opening: Box::new(opening),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use lockstorm::Host;
 use lockstorm::host::BoxFuture;
 use lockstorm_sim::engine::world::World;
-use lockstorm_sim::engine::{Control, Engine, Factory, Links, Stage};
+use lockstorm_sim::engine::{Control, Engine, Factory, Kernel, Links, Stage};
 use lockstorm_sim::history::Recorder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -109,6 +109,7 @@ impl Scene {
             world,
             factories: factories.collect(),
             links: Links { median_us: self.latency_us, sigma_milli: self.sigma_milli },
+            kernel: Kernel::default(),
             ends_at_us: self.ends_at.as_micros() as u64,
             recorder: Recorder::new(move || clock.now_us()),
             opening: Box::new(opening),

@@ -27,7 +27,11 @@ pub(super) enum Step {
     /// A packet reaches the kernel at the other end.
     Arrive(Packet),
     /// A kernel sends again what was not delivered.
-    Retransmit { connection: u32, generation: u32, side: u8 },
+    Retransmit { connection: u32, generation: u32, side: u8, number: u32 },
+    /// A kernel looks whether its peer has been heard lately.
+    Probe { connection: u32, generation: u32, side: u8, number: u32 },
+    /// A kernel looks whether its peer still has no room for more.
+    LookAtWindow { connection: u32, generation: u32, side: u8, since_us: u64 },
     /// A kernel repeats a SYN that nobody answered.
     RepeatSyn { connection: u32, generation: u32, tries: u32 },
     /// A fault, or the end.
@@ -98,7 +102,7 @@ impl Core {
             recorder: stage.recorder.clone(),
             state: Mutex::new(State {
                 queue: Queue::new(),
-                network: Network::new(&stage.world, stage.links),
+                network: Network::new(&stage.world, stage.links, stage.kernel),
                 timers: Timers::default(),
                 main: None,
                 steps: 0,
@@ -181,9 +185,19 @@ impl Core {
                     state.network.arrive(&mut state.queue, &self.world, packet, &mut effects);
                     None
                 }
-                Step::Retransmit { connection, generation, side } => {
-                    let place = (connection, generation, side);
+                Step::Retransmit { connection, generation, side, number } => {
+                    let place = ((connection, generation, side), number);
                     state.network.retransmit(&mut state.queue, &self.world, place, &mut effects);
+                    None
+                }
+                Step::Probe { connection, generation, side, number } => {
+                    let place = ((connection, generation, side), number);
+                    state.network.probe(&mut state.queue, &self.world, place, &mut effects);
+                    None
+                }
+                Step::LookAtWindow { connection, generation, side, since_us } => {
+                    let place = (connection, generation, side);
+                    state.network.look_at_window(now_us, place, since_us, &mut effects);
                     None
                 }
                 Step::RepeatSyn { connection, generation, tries } => {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use lockstorm::host::{Accept, BoxFuture, Listener, Stream, Transport};
+use lockstorm::host::{Accept, BoxFuture, Keepalive, Listener, Stream, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::core::Core;
@@ -59,10 +59,10 @@ impl AsyncWrite for Socket {
 
     fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Socket { core, place, .. } = &*self;
-        core.change(|state, effects| {
-            state.network.shutdown(&mut state.queue, &core.world, *place, effects);
+        let closed = core.change(|state, effects| {
+            state.network.shutdown(&mut state.queue, &core.world, *place, effects)
         });
-        Poll::Ready(Ok(()))
+        Poll::Ready(closed)
     }
 }
 
@@ -71,14 +71,18 @@ impl Transport for Socket {
         self.peer
     }
 
-    fn set_keepalive(&mut self, idle: Option<Duration>) -> io::Result<()> {
-        match idle {
-            None => Ok(()),
-            Some(_) => Err(io::Error::new(
-                io::ErrorKind::Unsupported,
-                "keepalive probes are not simulated on the event engine yet",
-            )),
-        }
+    fn set_keepalive(&mut self, keepalive: Option<Keepalive>) -> io::Result<()> {
+        let core = &self.core;
+        let state = &mut *core.lock();
+        state.network.set_keepalive(&mut state.queue, core.now_us(), self.place, keepalive);
+        Ok(())
+    }
+
+    fn set_user_timeout(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        let core = &self.core;
+        let state = &mut *core.lock();
+        state.network.set_user_timeout(&mut state.queue, core.now_us(), self.place, limit);
+        Ok(())
     }
 
     fn abort(&mut self) {
