@@ -53,6 +53,10 @@ impl Control for TurmoilControl {
         self.0.slow(from, to, extra_us);
     }
 
+    fn reset(&self, a: NodeId, b: NodeId) {
+        self.0.reset(a, b);
+    }
+
     fn change_clock(&self, node: NodeId, change: ClockChange) {
         self.0.world.change_clock(node, change);
         self.0.clocks[node.index()].notify_waiters();

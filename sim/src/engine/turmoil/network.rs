@@ -4,17 +4,20 @@
 //! Locking: one mutex, never held while turmoil, the world or a closure is called.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 use turmoil::net::TcpStream;
 
+use super::breaker::Breaker;
 use super::latency::Latency;
 use super::link::{self, Inside, Links};
 use super::listener::Backlog;
-use crate::engine::Stage;
+use super::socket::Connection;
 use crate::engine::world::{NodeId, Touch, World};
+use crate::engine::{Kernel, Stage};
 
 /// Something that a fault or the storm wants done at a time.
 pub(super) type Action = Box<dyn FnOnce() + Send>;
@@ -59,6 +62,8 @@ pub(super) struct State {
     pub(super) silent: BTreeSet<NodeId>,
     /// Sockets of dead programs, by node and in the order in which they were opened.
     buried: BTreeMap<(NodeId, u64), TcpStream>,
+    /// Marks of the open sockets, by number, with the nodes at both ends.
+    breakers: BTreeMap<u64, (Option<(NodeId, NodeId)>, Arc<Breaker>)>,
     /// The incarnation that a host's software is to run when turmoil starts it.
     pub(super) incarnations: Vec<Option<u32>>,
     pub(super) link_operations: VecDeque<LinkOperation>,
@@ -71,6 +76,7 @@ pub(super) struct Network {
     pub(super) world: Arc<World>,
     pub(super) latency: Latency,
     pub(super) tick_us: u64,
+    pub(super) kernel: Kernel,
     /// One for each node, told when its clock changes.
     pub(super) clocks: Vec<Notify>,
     /// Told when a link heals.
@@ -91,6 +97,7 @@ impl Network {
             world: stage.world.clone(),
             latency: Latency::fit(stage.links, tick_us),
             tick_us,
+            kernel: stage.kernel,
             clocks: (0..nodes).map(|_| Notify::new()).collect(),
             healed: Notify::new(),
             state: Mutex::new(State { incarnations: vec![None; nodes], ..State::default() }),
@@ -297,9 +304,43 @@ impl Network {
         self.sockets.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Keeps the mark of a socket that was opened now.
+    pub(super) fn open(&self, stream: TcpStream) -> Connection {
+        let node_at = |address: std::io::Result<SocketAddr>| match address.ok()?.ip() {
+            IpAddr::V4(ip) => self.world.node_at(ip),
+            IpAddr::V6(_) => None,
+        };
+        let nodes = node_at(stream.local_addr()).zip(node_at(stream.peer_addr()));
+        let (number, breaker) = (self.number_socket(), Arc::new(Breaker::default()));
+        self.lock().breakers.insert(number, (nodes, breaker.clone()));
+        Connection { stream, number, breaker }
+    }
+
+    /// Resets all connections between two nodes.
+    pub(super) fn reset(&self, a: NodeId, b: NodeId) {
+        let is_between =
+            |nodes: Option<(NodeId, NodeId)>| nodes == Some((a, b)) || nodes == Some((b, a));
+        let breakers: Vec<_> = {
+            let all = &self.lock().breakers;
+            let between = all.values().filter(|(nodes, _)| is_between(*nodes));
+            between.map(|(_, breaker)| breaker.clone()).collect()
+        };
+        for breaker in breakers {
+            let (is_first, wakers) = breaker.strike();
+            if is_first {
+                self.world.touch(Touch::Reset { a, b });
+            }
+            for waker in wakers {
+                waker.wake();
+            }
+        }
+    }
+
     /// Closes a socket. Those of a dead program are kept for its host to close, in the
     /// order of their numbers.
     pub(super) fn close(&self, (node, incarnation): (NodeId, u32), number: u64, stream: TcpStream) {
+        let breaker = self.lock().breakers.remove(&number);
+        drop(breaker);
         if !self.world.is_alive(node, incarnation) {
             self.lock().buried.insert((node, number), stream);
         }
