@@ -175,22 +175,19 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.finished {
+        // Of a connection that is over, tokio too says that all is well.
+        if self.finished || self.breaker.is_struck() {
             return Poll::Ready(Ok(()));
         }
-        if self.breaker.is_struck() {
-            return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
-        }
         let Some(stream) = self.living() else { return Poll::Pending };
-        let poll = Pin::new(stream).poll_shutdown(context);
-        match poll {
+        match Pin::new(stream).poll_shutdown(context) {
             Poll::Ready(Ok(())) => {
                 self.finished = true;
                 self.sent();
-                poll
+                Poll::Ready(Ok(()))
             }
-            Poll::Ready(Err(_)) => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
-            Poll::Pending => poll,
+            Poll::Ready(Err(_)) => Poll::Ready(Ok(())),
+            Poll::Pending => Poll::Pending,
         }
     }
 }

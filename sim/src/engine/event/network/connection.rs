@@ -282,20 +282,14 @@ impl Network {
         world: &World,
         (index, generation, side): Place,
         effects: &mut Effects,
-    ) -> io::Result<()> {
-        let not_connected = || Err(io::ErrorKind::NotConnected.into());
-        let Some(connection) = self.connection_mut(index, generation) else {
-            return not_connected();
-        };
+    ) {
+        let Some(connection) = self.connection_mut(index, generation) else { return };
         let end = &mut connection.ends[usize::from(side)];
-        if end.broken {
-            return not_connected();
+        if end.finished || end.broken {
+            return;
         }
-        if !end.finished {
-            end.finished = true;
-            self.send_segment(queue, world, (index, generation, 1 - side), Segment::Fin, effects);
-        }
-        Ok(())
+        end.finished = true;
+        self.send_segment(queue, world, (index, generation, 1 - side), Segment::Fin, effects);
     }
 
     /// The program lets go of its socket.
@@ -329,8 +323,7 @@ impl Network {
         if has_unread {
             self.reset(queue, world, place, effects);
         } else {
-            // A connection that is over has nothing to shut down.
-            let _ = self.shutdown(queue, world, place, effects);
+            self.shutdown(queue, world, place, effects);
             self.remove_if_over(index, generation);
         }
     }
