@@ -67,9 +67,8 @@ fn main() -> ExitCode {
             judge(&on_turmoil, "turmoil", &simulated::run(&on_turmoil, &Turmoil::default()))
         }));
         let on_linux = behaviour.clone();
-        let real = trial("linux", &behaviour, move || {
-            judge(&on_linux, "linux", &real::run(&on_linux)?)
-        });
+        let real =
+            trial("linux", &behaviour, move || judge(&on_linux, "linux", &real::run(&on_linux)?));
         trials.push(real.with_ignored_flag(skipped.is_some()));
     }
     trials.push(Trial::test("every_deviation_is_of_a_behaviour", || {
@@ -101,7 +100,8 @@ fn judge(behaviour: &Behaviour, arm: &str, outcome: &[String]) -> Result<(), Fai
         Some(_) => "it deviates in another way than the table says",
         None => "it is not what Linux does",
     };
-    let list = |lines: &[String]| lines.iter().map(|line| format!("\n    {line}")).collect::<String>();
+    let list =
+        |lines: &[String]| lines.iter().map(|line| format!("\n    {line}")).collect::<String>();
     let expected: Vec<String> = expected.iter().map(|line| (*line).to_owned()).collect();
     Err(format!("{title}\n  expected:{}\n  seen:{}", list(&expected), list(outcome)).into())
 }

@@ -71,9 +71,16 @@ impl Actor {
         self.host.connect(&self.surroundings.server()).await
     }
 
+    /// Connects, and waits until the listening kernel knows as well.
+    pub async fn open(&self) -> Stream {
+        let stream = self.connect().await.unwrap();
+        self.sleep_ms(50).await;
+        stream
+    }
+
     /// Connects and says so.
     pub async fn connected(&self) -> Stream {
-        let stream = self.connect().await.unwrap();
+        let stream = self.open().await;
         self.say("connected");
         stream
     }

@@ -127,7 +127,11 @@ impl Behaviour {
         self.program(Role::Client, program)
     }
 
-    fn program<F>(mut self, role: Role, program: impl Fn(Actor) -> F + Send + Sync + 'static) -> Self
+    fn program<F>(
+        mut self,
+        role: Role,
+        program: impl Fn(Actor) -> F + Send + Sync + 'static,
+    ) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -170,6 +174,11 @@ pub struct Score {
 impl Score {
     pub fn say(&mut self, role: Role, line: String) {
         self.lines.push((role, line));
+    }
+
+    /// How many lines were said.
+    pub fn len(&self) -> usize {
+        self.lines.len()
     }
 
     /// Whether the role has said a line that begins so, since the last one heard of it.

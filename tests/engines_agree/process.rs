@@ -27,11 +27,7 @@ pub const SAYS: &str = "says ";
 
 /// The environment of a process that is to play a role.
 pub fn environment(behaviour: &str, role: Role, life: u32) -> [(&'static str, String); 3] {
-    [
-        (BEHAVIOUR, behaviour.to_owned()),
-        (ROLE, role.name().to_owned()),
-        (LIFE, life.to_string()),
-    ]
+    [(BEHAVIOUR, behaviour.to_owned()), (ROLE, role.name().to_owned()), (LIFE, life.to_string())]
 }
 
 /// The role that this process was started for, if it was started for one.

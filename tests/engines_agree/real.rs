@@ -13,6 +13,9 @@ use crate::process::{self, READY, SAYS};
 /// How long a line is waited for. Well above every wait of a script.
 const LIMIT: Duration = Duration::from_secs(20);
 
+/// How long lines are waited for that the script does not.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
 /// What a process said, or that it is ready.
 enum News {
     Ready(Role),
@@ -51,6 +54,15 @@ pub fn run(behaviour: &Behaviour) -> Result<Vec<String>, String> {
     for step in &behaviour.script {
         if !theatre.play(step)? {
             return Ok(theatre.score.outcome(Some(step)));
+        }
+    }
+    // What was said by one process before the last words of the other may come after
+    // them: pipes have no common order.
+    while theatre.score.len() < behaviour.expected.len() {
+        match theatre.news.1.recv_timeout(LAST_WORDS) {
+            Ok(News::Said(of, said)) => theatre.score.say(of, said),
+            Ok(News::Ready(_)) => {}
+            Err(_) => break,
         }
     }
     Ok(theatre.score.outcome(None))

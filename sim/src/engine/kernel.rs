@@ -9,7 +9,7 @@ pub(crate) const RTO_MIN_US: u64 = 200_000;
 /// The longest wait of a retransmission timer, µs.
 pub(crate) const RTO_MAX_US: u64 = 120_000_000;
 /// The first wait for an answer to a SYN, µs.
-const SYN_RTO_US: u64 = 1_000_000;
+pub(crate) const SYN_RTO_US: u64 = 1_000_000;
 
 /// TCP settings of every node's kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

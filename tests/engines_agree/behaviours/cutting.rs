@@ -9,16 +9,7 @@ use crate::behaviour::Role::{Client, Server};
 use crate::behaviour::Step::{Cue, Hear, Pass, Strike};
 
 pub fn all() -> Vec<Behaviour> {
-    vec![
-        data(),
-        idle(),
-        requests(),
-        answers(),
-        close(),
-        reset(),
-        long_cut(),
-        peer_of_a_long_cut(),
-    ]
+    vec![data(), idle(), requests(), answers(), close(), reset(), long_cut(), peer_of_a_long_cut()]
 }
 
 fn data() -> Behaviour {

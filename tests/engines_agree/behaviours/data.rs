@@ -93,12 +93,7 @@ fn backpressure() -> Behaviour {
         me.say("written");
         drop(stream);
     })
-    .script([
-        Hear(Client, "no room"),
-        Cue("read"),
-        Hear(Client, "written"),
-        Hear(Server, ""),
-    ])
+    .script([Hear(Client, "no room"), Cue("read"), Hear(Client, "written"), Hear(Server, "")])
     .expect([
         "server: all of it, in order",
         "client: connected",

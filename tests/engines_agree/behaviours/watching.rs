@@ -38,14 +38,14 @@ fn held(behaviour: Behaviour) -> Behaviour {
 /// A connected stream that probes after a second, each second, and gives up after
 /// `count` probes.
 async fn probing(me: &Actor, count: u32) -> Stream {
-    let mut stream = me.connect().await.unwrap();
+    let mut stream = me.open().await;
     me.say(told(stream.set_keepalive(keepalive(1, 1, count)), "probing"));
     stream
 }
 
 /// A connected stream with a user timeout.
 async fn limited(me: &Actor, limit_ms: u64) -> Stream {
-    let mut stream = me.connect().await.unwrap();
+    let mut stream = me.open().await;
     let limit = Some(Duration::from_millis(limit_ms));
     me.say(told(stream.set_user_timeout(limit), "limited"));
     stream
@@ -174,11 +174,7 @@ fn keepalive_with_a_user_timeout() -> Behaviour {
         me.say(format!("{read} {class}"));
     })
     .script([Hear(Client, "limited"), Hear(Client, "probing"), Strike(Cut), Hear(Client, "")])
-    .expect([
-        "client: limited",
-        "client: probing",
-        "client: timed out after some seconds",
-    ])
+    .expect(["client: limited", "client: probing", "client: timed out after some seconds"])
 }
 
 fn foreign_numbers() -> Behaviour {
@@ -188,7 +184,7 @@ fn foreign_numbers() -> Behaviour {
         "refused by the host, on every machine",
     ))
     .client(|me| async move {
-        let mut stream = me.connect().await.unwrap();
+        let mut stream = me.open().await;
         let second = Duration::from_secs(1);
         for keepalive in [
             Keepalive { idle: Duration::from_millis(500), interval: second, count: 3 },
@@ -228,13 +224,7 @@ fn unacknowledged() -> Behaviour {
         me.say(format!("{read} {class}"));
         me.say(give(&mut stream, "x").await);
     })
-    .script([
-        Hear(Client, "limited"),
-        Strike(Cut),
-        Cue("cut"),
-        Hear(Client, ""),
-        Hear(Client, ""),
-    ])
+    .script([Hear(Client, "limited"), Strike(Cut), Cue("cut"), Hear(Client, ""), Hear(Client, "")])
     .expect(["client: limited", "client: timed out in time", "client: broken pipe"])
 }
 
@@ -320,7 +310,7 @@ fn reset() -> Behaviour {
         me.say(give(&mut stream, "x").await);
     })
     .client(|me| async move {
-        let mut stream = me.connect().await.unwrap();
+        let mut stream = me.open().await;
         let _ = stream.set_keepalive(keepalive(1, 1, 9));
         me.say("connected");
         me.say(take(&mut stream, 1).await);

@@ -61,8 +61,7 @@ pub(super) async fn connect(
                     Ok(stream) => {
                         let connection = network.open(stream);
                         let to_address = (to, address);
-                        let socket =
-                            Socket::stream(network.clone(), owner, to_address, connection);
+                        let socket = Socket::stream(network.clone(), owner, to_address, connection);
                         // turmoil's handshake is told to the caller as soon as it is
                         // accepted: wait for the way back.
                         until_open(&network, node, to, sent_us + round_trip_us).await;

@@ -139,6 +139,7 @@ impl Drop for Listening {
         };
         drop(removed);
         while let Some((Connection { stream, number, .. }, _)) = self.backlog.pop() {
+            self.network.send_reset(number);
             self.network.close((self.node, self.incarnation), number, stream);
         }
     }

@@ -62,14 +62,26 @@ pub(super) struct State {
     pub(super) silent: BTreeSet<NodeId>,
     /// Sockets of dead programs, by node and in the order in which they were opened.
     buried: BTreeMap<(NodeId, u64), TcpStream>,
-    /// Marks of the open sockets, by number, with the nodes at both ends.
-    breakers: BTreeMap<u64, (Option<(NodeId, NodeId)>, Arc<Breaker>)>,
+    /// The open sockets, by number: their addresses, here and there, and their marks.
+    breakers: BTreeMap<u64, (Pair, Arc<Breaker>)>,
     /// The incarnation that a host's software is to run when turmoil starts it.
     pub(super) incarnations: Vec<Option<u32>>,
     pub(super) link_operations: VecDeque<LinkOperation>,
     host_operations: VecDeque<(u64, HostOperation)>,
     agenda: BTreeMap<(u64, u64), Action>,
     scheduled: u64,
+}
+
+/// Addresses of a connection, here and there.
+type Pair = (SocketAddr, SocketAddr);
+
+/// Marks one end as reset and wakes its program. True if it was not reset before.
+fn strike(breaker: &Breaker) -> bool {
+    let (is_first, wakers) = breaker.strike();
+    for waker in wakers {
+        waker.wake();
+    }
+    is_first
 }
 
 pub(super) struct Network {
@@ -306,34 +318,70 @@ impl Network {
 
     /// Keeps the mark of a socket that was opened now.
     pub(super) fn open(&self, stream: TcpStream) -> Connection {
-        let node_at = |address: std::io::Result<SocketAddr>| match address.ok()?.ip() {
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        let here = stream.local_addr().unwrap_or(nowhere);
+        let there = stream.peer_addr().unwrap_or(nowhere);
+        let (number, breaker) = (self.number_socket(), Arc::new(Breaker::default()));
+        self.lock().breakers.insert(number, ((here, there), breaker.clone()));
+        Connection { stream, number, breaker }
+    }
+
+    /// The node of an address.
+    fn node_at(&self, address: SocketAddr) -> Option<NodeId> {
+        match address.ip() {
             IpAddr::V4(ip) => self.world.node_at(ip),
             IpAddr::V6(_) => None,
-        };
-        let nodes = node_at(stream.local_addr()).zip(node_at(stream.peer_addr()));
-        let (number, breaker) = (self.number_socket(), Arc::new(Breaker::default()));
-        self.lock().breakers.insert(number, (nodes, breaker.clone()));
-        Connection { stream, number, breaker }
+        }
     }
 
     /// Resets all connections between two nodes.
     pub(super) fn reset(&self, a: NodeId, b: NodeId) {
-        let is_between =
-            |nodes: Option<(NodeId, NodeId)>| nodes == Some((a, b)) || nodes == Some((b, a));
-        let breakers: Vec<_> = {
-            let all = &self.lock().breakers;
-            let between = all.values().filter(|(nodes, _)| is_between(*nodes));
-            between.map(|(_, breaker)| breaker.clone()).collect()
+        let between = {
+            let mut all: Vec<_> = self.lock().breakers.values().cloned().collect();
+            all.retain(|((here, there), _)| {
+                let nodes = (self.node_at(*here), self.node_at(*there));
+                nodes == (Some(a), Some(b)) || nodes == (Some(b), Some(a))
+            });
+            all
         };
-        for breaker in breakers {
-            let (is_first, wakers) = breaker.strike();
-            if is_first {
+        for (_, breaker) in between {
+            if strike(&breaker) {
                 self.world.touch(Touch::Reset { a, b });
             }
-            for waker in wakers {
-                waker.wake();
-            }
         }
+    }
+
+    /// Sends a reset to the other end of a socket. It travels as fast as anything on its
+    /// link: behind it comes turmoil's FIN, which is not to be heard. A cut eats it.
+    pub(super) fn send_reset(self: &Arc<Self>, number: u64) {
+        let Some((here, there)) = self.lock().breakers.get(&number).map(|(pair, _)| *pair) else {
+            return;
+        };
+        let (Some(from), Some(to)) = (self.node_at(here), self.node_at(there)) else { return };
+        self.sent(from, to);
+        if self.is_held(from, to) {
+            return;
+        }
+        let network = self.clone();
+        let arrive = move || {
+            if network.is_held(from, to) {
+                network.world.touch(Touch::Cut { from, to });
+                return;
+            }
+            let breaker = {
+                let breakers = &network.lock().breakers;
+                let mut others = breakers.values().filter(|(pair, _)| *pair == (there, here));
+                others.next().map(|(_, breaker)| breaker.clone())
+            };
+            if let Some(breaker) = breaker {
+                strike(&breaker);
+            }
+        };
+        let delay_us = match from == to {
+            true => self.tick_us,
+            false => self.latency_us(from, to) - self.latency.median_us + self.latency.min_us,
+        };
+        self.schedule(delay_us, Box::new(arrive));
     }
 
     /// Closes a socket. Those of a dead program are kept for its host to close, in the

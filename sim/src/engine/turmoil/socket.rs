@@ -101,7 +101,8 @@ impl Socket {
 
     /// What a writer finds where a connection was reset.
     fn write_broken(&mut self) -> Poll<io::Result<usize>> {
-        if !self.told && self.has_met_the_end() {
+        // Behind a mark waits the FIN of the end that was closed abortively.
+        if !self.told && !self.breaker.is_struck() && self.has_met_the_end() {
             self.peer_finished = true;
         }
         let is_told = std::mem::replace(&mut self.told, true);
@@ -207,7 +208,9 @@ impl Transport for Socket {
 
     fn abort(&mut self) {
         // turmoil resets only what has unread data; everything else it closes.
-        self.aborted = true;
+        if !std::mem::replace(&mut self.aborted, true) && !self.breaker.is_struck() {
+            self.network.send_reset(self.number);
+        }
     }
 
     fn poll_peer_closed(&mut self, context: &mut Context<'_>) -> Poll<()> {

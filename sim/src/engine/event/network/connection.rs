@@ -85,11 +85,12 @@ impl End {
 impl Connection {
     /// Whether neither end needs it any more.
     pub(super) fn is_over(&self) -> bool {
-        self.ends.iter().all(|end| {
-            !end.held && (end.broken || (end.finished && end.undelivered.is_empty()))
-        }) && (self.ends[0].broken
-            || self.ends[1].broken
-            || self.ends.iter().all(|end| end.peer_finished))
+        self.ends
+            .iter()
+            .all(|end| !end.held && (end.broken || (end.finished && end.undelivered.is_empty())))
+            && (self.ends[0].broken
+                || self.ends[1].broken
+                || self.ends.iter().all(|end| end.peer_finished))
     }
 }
 

@@ -79,12 +79,7 @@ impl Network {
     }
 
     /// The handshake is complete at the listening end. False if nobody listens now.
-    pub(super) fn establish(
-        &mut self,
-        index: u32,
-        generation: u32,
-        effects: &mut Effects,
-    ) -> bool {
+    pub(super) fn establish(&mut self, index: u32, generation: u32, effects: &mut Effects) -> bool {
         let Some(connection) = self.connection(index, generation) else { return true };
         let at = (connection.ends[1].node, connection.ports[1]);
         match self.listening.get_mut(&at) {

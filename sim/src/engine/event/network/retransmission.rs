@@ -3,11 +3,19 @@
 
 use std::io;
 
-use super::{Content, Network, Packet, Place, Retransmission, Segment};
+use super::{Content, End, Network, Packet, Place, Retransmission, Segment};
 use crate::engine::event::core::{Effects, Step};
 use crate::engine::event::queue::Queue;
-use crate::engine::kernel::{RTO_MAX_US, RTO_MIN_US};
+use crate::engine::kernel::{RTO_MAX_US, RTO_MIN_US, SYN_RTO_US};
 use crate::engine::world::{Touch, World};
+
+impl End {
+    /// Whether nothing waits but the end of the handshake, which every segment carries.
+    pub(super) fn only_greets(&self) -> bool {
+        self.undelivered.len() == 1
+            && matches!(self.undelivered.values().next(), Some(Segment::Established))
+    }
+}
 
 impl Network {
     /// Leaves a segment with its sender's kernel, to be sent again.
@@ -27,14 +35,18 @@ impl Network {
         }
         let Some(connection) = self.connection_mut(index, generation) else { return };
         let sender = &mut connection.ends[usize::from(from_side)];
+        let is_first = sender.retransmission.is_none() || sender.only_greets();
+        let is_greeting = matches!(segment, Segment::Established);
         sender.undelivered.insert(number, segment);
-        if sender.retransmission.is_none() {
+        if is_first {
+            // A lost end of the handshake is found by the other kernel, when it repeats
+            // its SYN-ACK.
+            let rto_us = if is_greeting { SYN_RTO_US } else { RTO_MIN_US };
             sender.retransmissions = sender.retransmissions.wrapping_add(1);
             let number = sender.retransmissions;
-            sender.retransmission =
-                Some(Retransmission { number, first_us: None, rto_us: RTO_MIN_US });
+            sender.retransmission = Some(Retransmission { number, first_us: None, rto_us });
             let step = Step::Retransmit { connection: index, generation, side: from_side, number };
-            queue.push(world.now_us() + RTO_MIN_US, step);
+            queue.push(world.now_us() + rto_us, step);
         }
     }
 
@@ -99,6 +111,17 @@ impl Network {
             }
             return self.back_off(queue, now_us, place, state);
         }
+        self.retransmit_now(queue, world, place, effects);
+    }
+
+    /// Sends again all that waits.
+    pub(super) fn retransmit_now(
+        &mut self,
+        queue: &mut Queue<Step>,
+        world: &World,
+        (index, generation, side): Place,
+        effects: &mut Effects,
+    ) {
         let Some(connection) = self.connection_mut(index, generation) else { return };
         let sender = &mut connection.ends[usize::from(side)];
         sender.retransmission = None;
@@ -136,9 +159,10 @@ impl Network {
         let (index, generation, side) = place;
         let Some(connection) = self.connection(index, generation) else { return false };
         let sender = &connection.ends[usize::from(side)];
-        // An acknowledgement of the handshake is nothing that a kernel waits for.
-        let waits = sender.undelivered.values().any(|it| !matches!(it, Segment::Established));
-        let Some(first_us) = state.first_us.filter(|_| waits) else { return false };
+        // The end of the handshake is nothing whose acknowledgement a kernel awaits.
+        let Some(first_us) = state.first_us.filter(|_| !sender.only_greets()) else {
+            return false;
+        };
         let elapsed_us = now_us - first_us;
         match sender.user_timeout_us {
             Some(limit_us) => elapsed_us >= limit_us,

@@ -41,9 +41,15 @@ impl Network {
         effects: &mut Effects,
     ) {
         let from_side = usize::from(1 - to_side);
-        let Some(connection) = self.connection_mut(index, generation) else { return };
+        let Some(connection) = self.connection(index, generation) else { return };
         let from = connection.ends[from_side].node;
         let to = connection.ends[usize::from(to_side)].node;
+        if connection.ends[from_side].only_greets() && !self.is_cut(from, to) {
+            // What is sent completes the handshake as well.
+            let place = (index, generation, 1 - to_side);
+            self.retransmit_now(queue, world, place, effects);
+        }
+        let Some(connection) = self.connection_mut(index, generation) else { return };
         let sender = &mut connection.ends[from_side];
         let number = sender.numbered;
         sender.numbered += 1;
