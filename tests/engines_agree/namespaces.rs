@@ -79,7 +79,8 @@ impl Namespaces {
         let pair = ["type", "veth", "peer", "name", "eth0", "netns", &machine];
         ip(&[&["-n", &hub, "link", "add", link], &pair[..]].concat())?;
         ip(&["-n", &hub, "link", "set", link, "master", "hub", "up"])?;
-        let Kernel { syn_retries, syn_linear_timeouts, retries2, orphan_retries } = self.kernel;
+        let Kernel { syn_retries, syn_linear_timeouts, retries2, orphan_retries, somaxconn } =
+            self.kernel;
         let script = format!(
             "set -e
             ip link set lo up
@@ -93,6 +94,7 @@ impl Namespaces {
             fi
             echo {retries2} > tcp_retries2
             echo {orphan_retries} > tcp_orphan_retries
+            echo {somaxconn} > ../core/somaxconn
             ",
             own = address(role),
             own_link = link_address(role),

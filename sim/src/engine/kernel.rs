@@ -25,12 +25,22 @@ pub struct Kernel {
     /// The same for connections that no program holds any more (tcp_orphan_retries); 0
     /// counts as 8, as it does in Linux.
     pub orphan_retries: u32,
+    /// How many connections wait at most for a program to accept them, less one
+    /// (net.core.somaxconn, which cuts off what programs ask for): 4,096 since Linux 5.4,
+    /// before that 128.
+    pub somaxconn: u32,
 }
 
 impl Default for Kernel {
-    /// Linux's own, with the SYNs of kernels up to 6.4.
+    /// Linux's own, with the SYNs of kernels up to 6.4 and the backlog of those up to 5.3.
     fn default() -> Self {
-        Kernel { syn_retries: 6, syn_linear_timeouts: 0, retries2: 15, orphan_retries: 0 }
+        Kernel {
+            syn_retries: 6,
+            syn_linear_timeouts: 0,
+            retries2: 15,
+            orphan_retries: 0,
+            somaxconn: 128,
+        }
     }
 }
 
@@ -44,6 +54,12 @@ impl Kernel {
     pub(crate) fn syn_wait_us(&self, repeats: u32) -> u64 {
         let doublings = repeats.saturating_sub(self.syn_linear_timeouts).min(7);
         (SYN_RTO_US << doublings).min(RTO_MAX_US)
+    }
+
+    /// Whether a backlog of so many connections takes no more.
+    pub(crate) fn is_full(&self, backlog: usize) -> bool {
+        // sk_acceptq_is_full: one more than was asked for.
+        backlog > self.somaxconn as usize
     }
 
     /// How long undelivered data is sent again, after it was sent again for the first

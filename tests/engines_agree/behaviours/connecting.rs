@@ -1,5 +1,7 @@
 //! Connecting and listening.
 
+use std::time::Duration;
+
 use lockstorm_sim::engine::Kernel;
 
 use crate::actor::{echo, give, take, told};
@@ -18,6 +20,7 @@ pub fn all() -> Vec<Behaviour> {
         given_up_by_the_kernel(),
         given_up_by_the_program(),
         paused_program(),
+        full_backlog(),
         taken_port(),
     ]
 }
@@ -194,6 +197,37 @@ fn paused_program() -> Behaviour {
         Hear(Client, "`"),
     ])
     .expect(["client: up", "client: connected", "client: silence", "client: `hi`"])
+}
+
+fn full_backlog() -> Behaviour {
+    Behaviour::new(
+        "a_full_backlog_drops_syns",
+        "connecting to a program that does not accept, net.core.somaxconn = 4",
+        "succeeds five times, then meets silence; goes on when the program accepts",
+    )
+    .kernel(Kernel { somaxconn: 4, ..Kernel::default() })
+    .server(|me| async move {
+        let listener = me.listen().await;
+        me.cue("accept").await;
+        let mut streams = Vec::new();
+        loop {
+            streams.push(listener.accept().await.unwrap());
+        }
+    })
+    .client(|me| async move {
+        let mut streams = Vec::new();
+        loop {
+            let connecting = me.host.timeout(Duration::from_millis(500), me.connect());
+            match connecting.await {
+                Ok(stream) => streams.push(stream.unwrap()),
+                Err(_) => break,
+            }
+        }
+        me.say(format!("{} connected, then silence", streams.len()));
+        me.say(told(me.connect().await, "connected"));
+    })
+    .script([Hear(Client, ""), Pass(500), Cue("accept"), Hear(Client, "")])
+    .expect(["client: 5 connected, then silence", "client: connected"])
 }
 
 fn taken_port() -> Behaviour {

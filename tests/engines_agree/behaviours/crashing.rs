@@ -13,6 +13,7 @@ pub fn all() -> Vec<Behaviour> {
     vec![
         process(),
         process_with_unread_bytes(),
+        process_that_did_not_accept(),
         process_behind_a_cut(),
         bytes_of_a_process(),
         orphaned_bytes(),
@@ -22,6 +23,7 @@ pub fn all() -> Vec<Behaviour> {
         restarted_machine(),
         half_open(),
         bytes_of_a_machine(),
+        bytes_of_a_dead_process_of_a_machine(),
         pause(),
         crash_in_a_pause(),
     ]
@@ -62,6 +64,24 @@ fn process_with_unread_bytes() -> Behaviour {
     })
     .script([Hear(Client, "written"), Pass(200), Strike(CrashProcess(Server)), Hear(Client, "")])
     .expect(["client: connected", "client: written", "client: connection reset"])
+}
+
+fn process_that_did_not_accept() -> Behaviour {
+    Behaviour::new(
+        "a_crash_of_a_process_resets_what_it_did_not_accept",
+        "a crash of a process with a connection that it had not accepted",
+        "its kernel resets",
+    )
+    .server(|me| async move {
+        let _listener = me.listen().await;
+        std::future::pending::<()>().await;
+    })
+    .client(|me| async move {
+        let mut stream = me.connected().await;
+        me.say(take(&mut stream, 1).await);
+    })
+    .script([Hear(Client, "connected"), Pass(100), Strike(CrashProcess(Server)), Hear(Client, "")])
+    .expect(["client: connected", "client: connection reset"])
 }
 
 fn process_behind_a_cut() -> Behaviour {
@@ -311,6 +331,28 @@ fn bytes_of_a_machine() -> Behaviour {
         Hear(Client, "written"),
         Strike(CrashMachine(Client)),
         Pass(300),
+        Strike(Heal),
+        Cue("healed"),
+        Hear(Server, ""),
+        Hear(Server, ""),
+    ])
+    .expect(["server: silence", "server: silence", "client: connected", "client: written"])
+}
+
+fn bytes_of_a_dead_process_of_a_machine() -> Behaviour {
+    last_words(Behaviour::new(
+        "a_crash_of_the_machine_after_its_process_loses_the_bytes",
+        "the same where the process had crashed before its machine did",
+        "are lost; nobody answers",
+    ))
+    .script([
+        Hear(Client, "connected"),
+        Strike(Cut),
+        Cue("cut"),
+        Hear(Client, "written"),
+        Strike(CrashProcess(Client)),
+        Pass(200),
+        Strike(CrashMachine(Client)),
         Strike(Heal),
         Cue("healed"),
         Hear(Server, ""),

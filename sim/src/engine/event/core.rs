@@ -60,9 +60,10 @@ impl Effects {
         self.touches.push(touch);
     }
 
-    /// Does it all; true if anything was woken.
-    pub(super) fn perform(self, world: &World) -> bool {
-        for touch in self.touches {
+    /// Does it all; true if anything was woken. What happens as a finished run is torn
+    /// down is nobody's doing any more, and its order is not promised.
+    pub(super) fn perform(self, world: &World, is_finished: bool) -> bool {
+        for touch in self.touches.into_iter().filter(|_| !is_finished) {
             world.touch(touch);
         }
         let any = self.first.is_some();
@@ -162,7 +163,7 @@ impl Core {
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut State, &mut Effects) -> R) -> R {
         let mut effects = Effects::default();
         let result = change(&mut self.lock(), &mut effects);
-        effects.perform(&self.world);
+        effects.perform(&self.world, self.is_finished());
         result
     }
 
@@ -208,7 +209,7 @@ impl Core {
                 Step::Action(action) => Some(action),
             }
         };
-        let woken = effects.perform(&self.world);
+        let woken = effects.perform(&self.world, self.is_finished());
         Some(match action {
             Some(action) => {
                 action();
@@ -248,7 +249,7 @@ impl Substrate for EventSubstrate {
         if !core.world.is_alive(node, incarnation) {
             return Box::pin(std::future::ready(Err(io::ErrorKind::NotConnected.into())));
         }
-        Box::pin(socket::Connect::new(core, node, to, port))
+        Box::pin(socket::Connect::new(core, (node, incarnation), to, port))
     }
 
     fn listen(

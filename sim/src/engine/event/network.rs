@@ -44,8 +44,8 @@ pub(super) use connection::{Handshake, Place};
 
 /// What a direction of a connection may have written and not yet been read, bytes.
 pub(super) const WINDOW_BYTES: usize = 64 * 1024;
-/// Connections that a listener's kernel completes before the program accepts them.
-const BACKLOG: usize = 128;
+/// The same in segments: small ones cost their kernel more than their bytes.
+pub(super) const WINDOW_SEGMENTS: usize = 4_096;
 const EPHEMERAL_FIRST: u16 = 49_152;
 
 /// What travels.
@@ -132,6 +132,8 @@ struct End {
     numbered: u64,
     /// Written here and not yet read there, bytes.
     outstanding: usize,
+    /// The same in segments.
+    outstanding_segments: usize,
     /// Since when `outstanding` has filled the window, µs.
     full_since_us: Option<u64>,
     /// Not delivered, or delivered and not acknowledged.
@@ -197,6 +199,13 @@ pub(super) struct Network {
     dead: Vec<bool>,
     ephemeral: Vec<u16>,
     messages: u64,
+}
+
+impl End {
+    /// Whether the window has no room.
+    fn is_full(&self) -> bool {
+        self.outstanding >= WINDOW_BYTES || self.outstanding_segments >= WINDOW_SEGMENTS
+    }
 }
 
 impl Network {

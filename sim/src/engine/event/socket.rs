@@ -18,14 +18,22 @@ use crate::engine::world::NodeId;
 
 struct Socket {
     core: Arc<Core>,
+    /// Node and incarnation.
+    owner: (NodeId, u32),
     place: Place,
     peer: SocketAddr,
 }
 
 impl Socket {
-    fn stream(core: Arc<Core>, place: Place) -> Stream {
+    fn stream(core: Arc<Core>, owner: (NodeId, u32), place: Place) -> Stream {
         let peer = core.lock().network.peer_addr(place);
-        Stream::new(Socket { core, place, peer })
+        Stream::new(Socket { core, owner, place, peer })
+    }
+
+    /// Whether the program lives. I/O of a dead incarnation never completes, also in
+    /// tasks that were spawned past the host.
+    fn is_alive(&self) -> bool {
+        self.core.world.is_alive(self.owner.0, self.owner.1)
     }
 }
 
@@ -35,6 +43,9 @@ impl AsyncRead for Socket {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.is_alive() {
+            return Poll::Pending;
+        }
         self.core
             .change(|state, effects| state.network.poll_read(self.place, context, buffer, effects))
     }
@@ -46,6 +57,9 @@ impl AsyncWrite for Socket {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if !self.is_alive() {
+            return Poll::Pending;
+        }
         let Socket { core, place, .. } = &*self;
         core.change(|state, effects| {
             let network = &mut state.network;
@@ -58,6 +72,9 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.is_alive() {
+            return Poll::Pending;
+        }
         let Socket { core, place, .. } = &*self;
         core.change(|state, effects| {
             state.network.shutdown(&mut state.queue, &core.world, *place, effects);
@@ -94,6 +111,9 @@ impl Transport for Socket {
     }
 
     fn poll_peer_closed(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if !self.is_alive() {
+            return Poll::Pending;
+        }
         self.core.lock().network.poll_peer_closed(self.place, context)
     }
 }
@@ -110,15 +130,16 @@ impl Drop for Socket {
 /// A connect under way.
 pub(super) struct Connect {
     core: Arc<Core>,
-    from: NodeId,
+    /// Node and incarnation.
+    owner: (NodeId, u32),
     to: NodeId,
     port: u16,
     opened: Option<(u32, u32)>,
 }
 
 impl Connect {
-    pub(super) fn new(core: Arc<Core>, from: NodeId, to: NodeId, port: u16) -> Self {
-        Connect { core, from, to, port, opened: None }
+    pub(super) fn new(core: Arc<Core>, owner: (NodeId, u32), to: NodeId, port: u16) -> Self {
+        Connect { core, owner, to, port, opened: None }
     }
 }
 
@@ -127,7 +148,10 @@ impl Future for Connect {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let core = self.core.clone();
-        let (from, to, port) = (self.from, self.to, self.port);
+        let (from, to, port) = (self.owner.0, self.to, self.port);
+        if !core.world.is_alive(from, self.owner.1) {
+            return Poll::Pending;
+        }
         let opened = *self.opened.get_or_insert_with(|| {
             core.change(|state, effects| {
                 let network = &mut state.network;
@@ -139,7 +163,7 @@ impl Future for Connect {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(())) => {
                 self.opened = None;
-                Poll::Ready(Ok(Socket::stream(core, (opened.0, opened.1, 0))))
+                Poll::Ready(Ok(Socket::stream(core, self.owner, (opened.0, opened.1, 0))))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
         }
@@ -179,10 +203,14 @@ impl Accept for Listens {
 
     fn accept(&self) -> BoxFuture<'_, io::Result<Stream>> {
         Box::pin(std::future::poll_fn(|context| {
+            if !self.core.world.is_alive(self.node, self.incarnation) {
+                return Poll::Pending;
+            }
             let at = (self.node, self.port);
             let result = self.core.lock().network.poll_accept(at, context);
             result.map_ok(|(index, generation)| {
-                Socket::stream(self.core.clone(), (index, generation, 1))
+                let owner = (self.node, self.incarnation);
+                Socket::stream(self.core.clone(), owner, (index, generation, 1))
             })
         }))
     }

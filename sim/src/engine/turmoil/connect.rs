@@ -17,7 +17,6 @@ use lockstorm::host::{BoxFuture, Stream};
 use turmoil::net::TcpStream;
 
 use super::link;
-use super::listener::BACKLOG;
 use super::network::Network;
 use super::socket::Socket;
 use super::substrate::until;
@@ -92,7 +91,7 @@ fn prospect(network: &Network, node: NodeId, to: NodeId, port: u16) -> Prospect 
     }
     match state.listening.get(&(to, port)) {
         None => Prospect::Refusal,
-        Some(backlog) if backlog.len() >= BACKLOG => Prospect::Silence,
+        Some(backlog) if network.is_full(backlog.len()) => Prospect::Silence,
         Some(_) => Prospect::Handshake,
     }
 }

@@ -18,11 +18,8 @@ use super::network::Network;
 use super::socket::{Connection, Socket};
 use crate::engine::world::NodeId;
 
-/// Connections that wait for the program to accept them. A SYN that would add to a
-/// full backlog is dropped, and repeated by its kernel.
-pub(super) const BACKLOG: usize = 128;
-
-/// Connections that the program has not accepted yet.
+/// Connections that the program has not accepted yet. A SYN that would add to a full
+/// backlog is dropped, and repeated by its kernel.
 #[derive(Default)]
 pub(super) struct Backlog {
     ready: Mutex<VecDeque<(Connection, SocketAddr)>>,

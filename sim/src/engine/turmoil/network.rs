@@ -30,8 +30,8 @@ pub(super) enum LinkOperation {
     SetLatency(NodeId, NodeId),
     /// It was just cut: has that caught anything on the wire?
     LookAt(NodeId, NodeId),
-    /// What a dead machine had on links that are cut is lost.
-    ForgetHeld(NodeId),
+    /// What a dead machine had on its links to these nodes, which were cut, is lost.
+    ForgetHeld(NodeId, Vec<NodeId>),
 }
 
 /// What turmoil can only be told of a host between two steps.
@@ -71,6 +71,9 @@ pub(super) struct State {
     agenda: BTreeMap<(u64, u64), Action>,
     scheduled: u64,
 }
+
+/// The longest backlog: well below the number of SYNs at which turmoil panics.
+const BACKLOG_MAX: usize = 512;
 
 /// Addresses of a connection, here and there.
 type Pair = (SocketAddr, SocketAddr);
@@ -260,10 +263,13 @@ impl Network {
     pub(super) fn end_machine(&self, node: NodeId) {
         self.lock().silent.insert(node);
         self.end_program(node);
+        // Which links are cut is asked now: a heal may follow before turmoil is told.
+        let peers = self.nodes().filter(|peer| *peer != node && self.is_held(node, *peer));
+        let peers: Vec<_> = peers.collect();
         if ::turmoil::in_simulation() {
-            self.forget_held(&Inside, node);
+            self.forget_held(&Inside, node, &peers);
         } else {
-            self.lock().link_operations.push_back(LinkOperation::ForgetHeld(node));
+            self.lock().link_operations.push_back(LinkOperation::ForgetHeld(node, peers));
         }
     }
 
@@ -272,12 +278,15 @@ impl Network {
     }
 
     /// What a dead machine's kernel wanted to send and a cut has kept is lost with it.
-    pub(super) fn forget_held(&self, switches: &dyn link::Switches, node: NodeId) {
-        for peer in self.nodes().filter(|peer| *peer != node) {
-            if self.is_held(node, peer) {
-                link::forget(switches, node, peer);
-                link::set(switches, true, node, peer);
-            }
+    pub(super) fn forget_held(
+        &self,
+        switches: &dyn link::Switches,
+        node: NodeId,
+        peers: &[NodeId],
+    ) {
+        for peer in peers {
+            link::forget(switches, node, *peer);
+            link::set(switches, self.is_held(node, *peer), node, *peer);
         }
     }
 
@@ -314,6 +323,11 @@ impl Network {
     /// The number of a new socket.
     pub(super) fn number_socket(&self) -> u64 {
         self.sockets.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether a backlog of so many connections takes no more.
+    pub(super) fn is_full(&self, backlog: usize) -> bool {
+        self.kernel.is_full(backlog) || backlog >= BACKLOG_MAX
     }
 
     /// Keeps the mark of a socket that was opened now.

@@ -44,6 +44,7 @@ impl End {
             watcher: None,
             numbered: 0,
             outstanding: 0,
+            outstanding_segments: 0,
             full_since_us: None,
             undelivered: Default::default(),
             retransmission: None,
@@ -204,7 +205,7 @@ impl Network {
         };
         let [first, second] = &mut connection.ends;
         let (end, peer) = if side == 0 { (first, second) } else { (second, first) };
-        let mut taken = 0;
+        let (mut taken, mut segments) = (0, 0);
         while let Some(bytes) = end.unread.front_mut() {
             let count = bytes.len().min(buffer.remaining());
             if count == 0 {
@@ -215,11 +216,13 @@ impl Network {
             taken += count;
             if bytes.is_empty() {
                 end.unread.pop_front();
+                segments += 1;
             }
         }
         if taken > 0 {
-            let was_full = peer.outstanding >= WINDOW_BYTES;
+            let was_full = peer.is_full();
             peer.outstanding = peer.outstanding.saturating_sub(taken);
+            peer.outstanding_segments = peer.outstanding_segments.saturating_sub(segments);
             if was_full {
                 peer.full_since_us = None;
                 effects.wake(peer.writer.take());
@@ -260,14 +263,14 @@ impl Network {
         if bytes.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        let room = WINDOW_BYTES.saturating_sub(end.outstanding);
-        if room == 0 {
+        if end.is_full() {
             keep(&mut end.writer, context);
             return Poll::Pending;
         }
-        let count = bytes.len().min(room);
+        let count = bytes.len().min(WINDOW_BYTES - end.outstanding);
         end.outstanding += count;
-        if end.outstanding >= WINDOW_BYTES {
+        end.outstanding_segments += 1;
+        if end.is_full() {
             end.full_since_us = Some(world.now_us());
             self.watch_window(queue, world.now_us(), (index, generation, side));
         }

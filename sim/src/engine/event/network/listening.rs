@@ -3,7 +3,7 @@
 use std::io;
 use std::task::{Context, Poll};
 
-use super::{BACKLOG, EPHEMERAL_FIRST, Listening, Network};
+use super::{EPHEMERAL_FIRST, Listening, Network};
 use crate::engine::event::core::{Effects, Step};
 use crate::engine::event::queue::Queue;
 use crate::engine::world::{NodeId, World};
@@ -75,7 +75,7 @@ impl Network {
         let Some(connection) = self.connection(index, generation) else { return false };
         let at = (connection.ends[1].node, connection.ports[1]);
         let is_known = connection.ends[1].expected > 0;
-        !is_known && self.listening.get(&at).is_some_and(|it| it.ready.len() >= BACKLOG)
+        !is_known && self.listening.get(&at).is_some_and(|it| self.kernel.is_full(it.ready.len()))
     }
 
     /// The handshake is complete at the listening end. False if nobody listens now.

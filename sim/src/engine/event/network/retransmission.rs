@@ -50,12 +50,21 @@ impl Network {
         }
     }
 
-    /// A segment has arrived and its acknowledgement can come back.
-    pub(super) fn acknowledge(&mut self, now_us: u64, place: Place, number: u64) {
+    /// A segment has arrived and its acknowledgement can come back; that of the end of a
+    /// handshake is not sent.
+    pub(super) fn acknowledge(
+        &mut self,
+        now_us: u64,
+        place: Place,
+        number: u64,
+        is_greeting: bool,
+    ) {
         let (index, generation, from_side) = place;
         let Some(connection) = self.connection_mut(index, generation) else { return };
         let sender = &mut connection.ends[usize::from(from_side)];
-        sender.hear(now_us);
+        if !is_greeting {
+            sender.hear(now_us);
+        }
         if sender.retransmission.is_some() {
             sender.undelivered.remove(&number);
             if sender.undelivered.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{BACKLOG, Connection, Content, Handshake, Network, Packet, Place, Segment};
+use super::{Connection, Content, Handshake, Network, Packet, Place, Segment};
 use crate::engine::event::core::{Effects, Step};
 use crate::engine::event::queue::Queue;
 use crate::engine::world::{Touch, World};
@@ -173,7 +173,8 @@ impl Network {
                 effects.touch(Touch::Cut { from: to, to: from });
                 self.keep_undelivered(queue, world, sender, *number, segment.clone());
             } else {
-                self.acknowledge(world.now_us(), sender, *number);
+                let is_greeting = matches!(segment, Segment::Established);
+                self.acknowledge(world.now_us(), sender, *number, is_greeting);
             }
         }
         match content {
@@ -238,7 +239,7 @@ impl Network {
         let Some(listening) = self.listening.get(&at) else {
             return self.send(queue, world, (index, generation, 0), Content::Refuse, effects);
         };
-        if listening.ready.len() >= BACKLOG {
+        if self.kernel.is_full(listening.ready.len()) {
             // A full backlog drops the SYN; the other kernel repeats it.
             return;
         }
@@ -265,6 +266,7 @@ impl Network {
             return self.answer_with_reset(queue, world, (index, generation, 0), effects);
         }
         connection.handshake = Handshake::Established;
+        connection.ends[0].hear(world.now_us());
         effects.wake(connection.connector.take());
         self.send_segment(queue, world, (index, generation, 1), Segment::Established, effects);
     }
