@@ -78,8 +78,9 @@ pub trait Transport: AsyncRead + AsyncWrite + Send + Sync + Unpin {
     /// Closes abortively: the peer sees a reset, unsent bytes are dropped.
     fn abort(&mut self);
 
-    /// Ready once the peer has closed or reset, without consuming bytes or the error
-    /// that the next read or write tells. Transports that cannot know stay pending.
+    /// Ready once the peer has closed or reset and all its bytes were read, without
+    /// consuming the error that the next read or write tells. Transports that cannot know
+    /// stay pending.
     fn poll_peer_closed(&mut self, context: &mut Context<'_>) -> Poll<()>;
 }
 
@@ -134,8 +135,9 @@ impl Stream {
         self.0.abort();
     }
 
-    /// Ready once the peer has closed or reset, without consuming bytes or the error
-    /// that the next read or write tells.
+    /// Ready once the peer has closed or reset and all its bytes were read, without
+    /// consuming the error that the next read or write tells. Bytes that were not read hide
+    /// it: read them, or poll again after reading.
     pub fn poll_peer_closed(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.0.poll_peer_closed(context)
     }

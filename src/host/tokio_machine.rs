@@ -72,7 +72,8 @@ impl Machine for TokioMachine {
         let address = address.to_owned();
         Box::pin(async move {
             let stream = TcpStream::connect(&address).await?;
-            Tcp::wrap(stream)
+            let peer = stream.peer_addr()?;
+            Tcp::wrap(stream, peer)
         })
     }
 
@@ -101,10 +102,9 @@ struct Tcp {
 }
 
 impl Tcp {
-    fn wrap(stream: TcpStream) -> io::Result<Stream> {
+    fn wrap(stream: TcpStream, peer: SocketAddr) -> io::Result<Stream> {
         // Lock commands are small and wait for their replies: Nagle only adds delay.
         stream.set_nodelay(true)?;
-        let peer = stream.peer_addr()?;
         Ok(Stream::new(Tcp { stream, peer, aborted: false, met: None }))
     }
 }
@@ -220,8 +220,10 @@ impl Accept for TcpAccept {
 
     fn accept(&self) -> BoxFuture<'_, io::Result<Stream>> {
         Box::pin(async {
-            let (stream, _) = self.listener.accept().await?;
-            Tcp::wrap(stream)
+            // The address is told here: a connection that was reset while it waited is
+            // accepted as well, and its socket no longer knows of a peer.
+            let (stream, peer) = self.listener.accept().await?;
+            Tcp::wrap(stream, peer)
         })
     }
 }

@@ -38,9 +38,9 @@ const ALL: &[Deviation] = &[
     Deviation {
         engine: "turmoil",
         behaviour: "a_reset_into_a_cut_is_lost",
-        text: "is an ordinary close there, heard after the heal",
+        text: "is an ordinary close there, and nothing is dropped",
         outcome: &[
-            "server: end of file",
+            "server: `lost`, end of file",
             "server: end of file",
             "client: connected",
             "client: aborted",
@@ -96,6 +96,12 @@ const ALL: &[Deviation] = &[
     Deviation {
         engine: "turmoil",
         behaviour: "who_writes_to_an_end_that_keepalive_gave_up_is_reset",
+        text: "refused: no probes",
+        outcome: &["client: unsupported", "script: waited in vain for client: probing"],
+    },
+    Deviation {
+        engine: "turmoil",
+        behaviour: "an_end_that_keepalive_gave_up_says_so",
         text: "refused: no probes",
         outcome: &["client: unsupported", "script: waited in vain for client: probing"],
     },

@@ -2,7 +2,7 @@
 
 use tokio::io::AsyncWriteExt;
 
-use crate::actor::{give, peer_closed, take, told};
+use crate::actor::{echo, give, peer_closed, take, told};
 use crate::behaviour::Behaviour;
 use crate::behaviour::Role::{Client, Server};
 use crate::behaviour::Step::{Cue, Hear, Pass};
@@ -17,8 +17,12 @@ pub fn all() -> Vec<Behaviour> {
         closed_peer(),
         close_seen_without_reading(),
         reset_seen_without_reading(),
+        close_behind_bytes(),
         shutdown_after_a_reset(),
         closed_listener(),
+        outlived_listener(),
+        came_and_went(),
+        came_and_was_reset(),
     ]
 }
 
@@ -284,4 +288,121 @@ fn closed_listener() -> Behaviour {
     })
     .script([Hear(Client, "connected"), Pass(200), Cue("close"), Hear(Client, "")])
     .expect(["client: connected", "client: connection reset"])
+}
+
+fn close_behind_bytes() -> Behaviour {
+    Behaviour::new(
+        "a_close_behind_unread_bytes_is_seen_once_they_are_read",
+        "waiting for the peer's close with bytes to be read before it",
+        "it is seen once they are read",
+    )
+    .server(|me| async move {
+        let mut stream = me.accept().await;
+        give(&mut stream, "last").await;
+        drop(stream);
+        me.say("closed");
+    })
+    .client(|me| async move {
+        let mut stream = me.connected().await;
+        me.cue("closed").await;
+        me.say(me.within_ms(300, peer_closed(&mut stream)).await);
+        me.say(take(&mut stream, 4).await);
+        me.say(peer_closed(&mut stream).await);
+    })
+    .script([
+        Hear(Server, "closed"),
+        Hear(Client, "connected"),
+        Pass(200),
+        Cue("closed"),
+        Hear(Client, ""),
+        Hear(Client, ""),
+        Hear(Client, ""),
+    ])
+    .expect([
+        "server: closed",
+        "client: connected",
+        "client: silence",
+        "client: `last`",
+        "client: the peer has closed",
+    ])
+}
+
+fn outlived_listener() -> Behaviour {
+    Behaviour::new(
+        "a_connection_outlives_its_listener",
+        "a listener closed after it accepted",
+        "the connection lives; new connects are refused",
+    )
+    .server(|me| async move {
+        let listener = me.listen().await;
+        let stream = listener.accept().await.unwrap();
+        drop(listener);
+        me.say("closed");
+        echo(stream).await;
+    })
+    .client(|me| async move {
+        let mut stream = me.connected().await;
+        me.cue("closed").await;
+        me.say(told(me.connect().await, "connected again"));
+        give(&mut stream, "hi").await;
+        me.say(take(&mut stream, 2).await);
+    })
+    .script([
+        Hear(Client, "connected"),
+        Hear(Server, "closed"),
+        Cue("closed"),
+        Hear(Client, ""),
+        Hear(Client, ""),
+    ])
+    .expect([
+        "server: closed",
+        "client: connected",
+        "client: connection refused",
+        "client: `hi`",
+    ])
+}
+
+/// A server that accepts only when it is told to.
+fn accepts_late(behaviour: Behaviour) -> Behaviour {
+    behaviour.server(|me| async move {
+        let listener = me.listen().await;
+        me.cue("accept").await;
+        match listener.accept().await {
+            Ok(mut stream) => me.say(take(&mut stream, 9).await),
+            Err(error) => me.say(format!("accept: {}", error.kind())),
+        }
+    })
+}
+
+fn came_and_went() -> Behaviour {
+    accepts_late(Behaviour::new(
+        "who_came_and_went_before_it_was_accepted_is_heard",
+        "a client that connects, writes and closes before the program accepts",
+        "is accepted, and read to its end",
+    ))
+    .client(|me| async move {
+        let mut stream = me.connected().await;
+        give(&mut stream, "hello").await;
+        drop(stream);
+        me.say("closed");
+    })
+    .script([Hear(Client, "closed"), Pass(200), Cue("accept"), Hear(Server, "")])
+    .expect(["server: `hello`, end of file", "client: connected", "client: closed"])
+}
+
+fn came_and_was_reset() -> Behaviour {
+    accepts_late(Behaviour::new(
+        "who_was_reset_before_it_was_accepted_is_accepted",
+        "a client that connects, writes and closes abortively before the program accepts",
+        "is accepted; its bytes are read, then the reset",
+    ))
+    .client(|me| async move {
+        let mut stream = me.connected().await;
+        give(&mut stream, "hello").await;
+        me.sleep_ms(200).await;
+        stream.abort();
+        me.say("aborted");
+    })
+    .script([Hear(Client, "aborted"), Pass(200), Cue("accept"), Hear(Server, "")])
+    .expect(["server: `hello`, connection reset", "client: connected", "client: aborted"])
 }

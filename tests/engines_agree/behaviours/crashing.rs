@@ -21,7 +21,9 @@ pub fn all() -> Vec<Behaviour> {
         blocked_writer(),
         machine(),
         restarted_machine(),
+        restarted_machine_behind_a_cut(),
         half_open(),
+        connect_over_a_restart(),
         bytes_of_a_machine(),
         bytes_of_a_dead_process_of_a_machine(),
         pause(),
@@ -285,6 +287,61 @@ fn restarted_machine() -> Behaviour {
         Hear(Client, ""),
     ])
     .expect(["client: connected", "client: written", "client: connection reset"])
+}
+
+fn restarted_machine_behind_a_cut() -> Behaviour {
+    held(Behaviour::new(
+        "a_machine_that_was_restarted_behind_a_cut_resets_after_the_heal",
+        "writing into a cut behind which the machine is restarted",
+        "the peer is reset after the heal",
+    ))
+    .client(|me| async move {
+        let mut stream = me.connected().await;
+        me.cue("cut").await;
+        me.say(give(&mut stream, "x").await);
+        let mut reading = std::pin::pin!(take(&mut stream, 1));
+        me.say(me.within_ms(700, reading.as_mut()).await);
+        me.say(reading.await);
+    })
+    .script([
+        Hear(Client, "connected"),
+        Strike(Cut),
+        Cue("cut"),
+        Hear(Client, "written"),
+        Strike(CrashMachine(Server)),
+        Strike(Start(Server)),
+        Hear(Client, "silence"),
+        Strike(Heal),
+        Hear(Client, ""),
+    ])
+    .expect([
+        "client: connected",
+        "client: written",
+        "client: silence",
+        "client: connection reset",
+    ])
+}
+
+fn connect_over_a_restart() -> Behaviour {
+    held(Behaviour::new(
+        "a_connect_outlasts_a_restart_of_the_machine",
+        "a connect to a machine that comes back after 1.1 s",
+        "succeeds with a repeated SYN",
+    ))
+    .client(|me| async move {
+        me.say("up");
+        me.cue("crashed").await;
+        me.say(told(me.connect().await, "connected"));
+    })
+    .script([
+        Hear(Client, "up"),
+        Strike(CrashMachine(Server)),
+        Cue("crashed"),
+        Pass(1_100),
+        Strike(Start(Server)),
+        Hear(Client, ""),
+    ])
+    .expect(["client: up", "client: connected"])
 }
 
 fn half_open() -> Behaviour {

@@ -185,19 +185,20 @@ fn close() -> Behaviour {
 fn reset() -> Behaviour {
     Behaviour::new(
         "a_reset_into_a_cut_is_lost",
-        "an abortive close into a cut",
-        "is never repeated: the peer learns of it when it next sends",
+        "writing and closing abortively into a cut",
+        "the bytes are dropped and the reset never repeated: the peer learns when it next sends",
     )
     .server(|me| async move {
         let mut stream = me.accept().await;
         me.cue("healed").await;
-        me.say(me.within_ms(1_500, take(&mut stream, 1)).await);
+        me.say(me.within_ms(1_500, take(&mut stream, 9)).await);
         give(&mut stream, "x").await;
         me.say(take(&mut stream, 1).await);
     })
     .client(|me| async move {
-        let stream = me.connected().await;
+        let mut stream = me.connected().await;
         me.cue("cut").await;
+        give(&mut stream, "lost").await;
         stream.abort();
         me.say("aborted");
     })

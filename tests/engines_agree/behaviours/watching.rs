@@ -17,6 +17,7 @@ pub fn all() -> Vec<Behaviour> {
         paused_peer(),
         restarted_machine(),
         given_up(),
+        answers_cut_off(),
         keepalive_with_a_user_timeout(),
         foreign_numbers(),
         unacknowledged(),
@@ -159,6 +160,24 @@ fn given_up() -> Behaviour {
     ])
 }
 
+fn answers_cut_off() -> Behaviour {
+    Behaviour::new(
+        "an_end_that_keepalive_gave_up_says_so",
+        "keepalive where only the answers are cut off",
+        "timed out at one end, and the other is reset",
+    )
+    .server(|me| async move {
+        let mut stream = me.accept().await;
+        me.say(take(&mut stream, 1).await);
+    })
+    .client(|me| async move {
+        let mut stream = probing(&me, 1).await;
+        me.say(take(&mut stream, 1).await);
+    })
+    .script([Hear(Client, "probing"), Strike(CutFrom(Server)), Hear(Client, ""), Hear(Server, "")])
+    .expect(["server: connection reset", "client: probing", "client: timed out"])
+}
+
 fn keepalive_with_a_user_timeout() -> Behaviour {
     held(Behaviour::new(
         "a_user_timeout_takes_the_place_of_the_count",
@@ -232,12 +251,12 @@ fn acknowledgements_cut_off() -> Behaviour {
     Behaviour::new(
         "a_user_timeout_ends_what_arrived_unacknowledged",
         "the same where the cut is of the other direction alone",
-        "the bytes arrive, the sender is timed out all the same",
+        "the bytes arrive, the sender is timed out all the same, and does not say so",
     )
     .server(|me| async move {
         let mut stream = me.accept().await;
         me.say(take(&mut stream, 1).await);
-        std::future::pending::<()>().await;
+        me.say(me.within_ms(2_500, take(&mut stream, 1)).await);
     })
     .client(|me| async move {
         let mut stream = limited(&me, 1_000).await;
@@ -251,8 +270,9 @@ fn acknowledgements_cut_off() -> Behaviour {
         Cue("cut"),
         Hear(Server, ""),
         Hear(Client, ""),
+        Hear(Server, ""),
     ])
-    .expect(["server: `x`", "client: limited", "client: timed out"])
+    .expect(["server: `x`", "server: silence", "client: limited", "client: timed out"])
 }
 
 fn no_room() -> Behaviour {

@@ -227,6 +227,9 @@ impl Network {
                 peer.full_since_us = None;
                 effects.wake(peer.writer.take());
             }
+            if end.unread.is_empty() && (end.peer_finished || end.broken) {
+                effects.wake(end.watcher.take());
+            }
             return Poll::Ready(Ok(()));
         }
         if buffer.remaining() == 0 || end.peer_finished {
@@ -350,7 +353,7 @@ impl Network {
         self.remove_if_over(index, generation);
     }
 
-    /// Ready once the peer's close or reset has arrived.
+    /// Ready once the peer's close or reset has arrived and nothing is to be read before it.
     pub(in crate::engine::event) fn poll_peer_closed(
         &mut self,
         (index, generation, side): Place,
@@ -360,7 +363,7 @@ impl Network {
             return Poll::Ready(());
         };
         let end = &mut connection.ends[usize::from(side)];
-        if end.peer_finished || end.broken {
+        if (end.peer_finished || end.broken) && end.unread.is_empty() {
             return Poll::Ready(());
         }
         keep(&mut end.watcher, context);
