@@ -71,12 +71,6 @@ const ALL: &[Deviation] = &[
     },
     Deviation {
         engine: "turmoil",
-        behaviour: "a_writer_that_waits_for_room_is_woken_by_a_reset",
-        text: "waits on, for ever",
-        outcome: &["client: connected", "client: no room", "script: waited in vain for client: "],
-    },
-    Deviation {
-        engine: "turmoil",
         behaviour: "keepalive_finds_a_dead_machine",
         text: "refused: no probes",
         outcome: &["client: unsupported", "script: waited in vain for client: probing"],

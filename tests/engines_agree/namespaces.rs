@@ -6,6 +6,7 @@
 //! fixed, or the end of a neighbour entry would be told as "no route to host".
 
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -199,8 +200,21 @@ impl Drop for Namespaces {
     }
 }
 
+/// Takes away what test programs have left that were killed.
+fn sweep() {
+    let Ok(listed) = Command::new("ip").args(["netns", "list"]).output() else { return };
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    for name in listed.lines().filter_map(|line| line.split(' ').next()) {
+        let of_us = name.strip_prefix("lockstorm-").and_then(|rest| rest.split('-').next());
+        if of_us.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            let _ = ip(&["netns", "del", name]);
+        }
+    }
+}
+
 /// What is missing for namespaces here, if anything.
 pub fn missing() -> Option<String> {
+    sweep();
     let made = Namespaces::new(Kernel::default());
     made.err().map(|why| format!("{why} (root, iproute2, nftables and namespaces are needed)"))
 }

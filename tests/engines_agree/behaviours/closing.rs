@@ -2,6 +2,7 @@
 
 use tokio::io::AsyncWriteExt;
 
+use super::data::write_until_full;
 use crate::actor::{echo, give, peer_closed, take, told};
 use crate::behaviour::Behaviour;
 use crate::behaviour::Role::{Client, Server};
@@ -11,6 +12,7 @@ pub fn all() -> Vec<Behaviour> {
     vec![
         abort(),
         unread(),
+        unread_by_a_writer_without_room(),
         data_before_a_reset(),
         told_once_to_a_reader(),
         told_once_to_a_writer(),
@@ -74,6 +76,27 @@ fn unread() -> Behaviour {
         "client: written",
         "client: connection reset",
     ])
+}
+
+fn unread_by_a_writer_without_room() -> Behaviour {
+    Behaviour::new(
+        "a_writer_that_waits_for_room_is_woken_by_a_close",
+        "a close with unread bytes while the peer waits for room",
+        "the writer is reset",
+    )
+    .server(|me| async move {
+        let stream = me.accept().await;
+        me.cue("close").await;
+        drop(stream);
+    })
+    .client(|me| async move {
+        let mut stream = me.connected().await;
+        let (_, how) = write_until_full(&me, &mut stream).await;
+        me.say(how);
+        me.say(give(&mut stream, "x").await);
+    })
+    .script([Hear(Client, "no room"), Pass(200), Cue("close"), Hear(Client, "")])
+    .expect(["client: connected", "client: no room", "client: connection reset"])
 }
 
 fn data_before_a_reset() -> Behaviour {

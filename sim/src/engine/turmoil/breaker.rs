@@ -42,6 +42,16 @@ impl Breaker {
         (is_first, wakers.into_iter().flatten().collect())
     }
 
+    /// Whether the program waits for room to write.
+    pub(super) fn waits_for_room(&self) -> bool {
+        self.lock().writer.is_some()
+    }
+
+    /// The program has written: it waits no more.
+    pub(super) fn has_written(&self) {
+        self.lock().writer = None;
+    }
+
     /// Has the program woken by a reset.
     pub(super) fn keep(&self, wait: Wait, context: &Context<'_>) {
         let waiting = &mut *self.lock();

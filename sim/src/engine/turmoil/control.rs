@@ -16,6 +16,7 @@ pub(super) struct TurmoilControl(pub(super) Arc<Network>);
 impl Control for TurmoilControl {
     fn crash_process(&self, node: NodeId) {
         if self.0.world.crash(node) {
+            self.0.reset_waiting_writers(node);
             self.0.end_program(node);
             self.0.operate(HostOperation::EndProgram(node));
         }

@@ -376,31 +376,57 @@ impl Network {
         if self.is_held(from, to) {
             return;
         }
-        let network = self.clone();
-        let arrive = move || {
-            if network.is_held(from, to) {
-                network.world.touch(Touch::Cut { from, to });
-                return;
-            }
-            let breaker = {
-                let breakers = &network.lock().breakers;
-                let mut others = breakers.values().filter(|(pair, _)| *pair == (there, here));
-                others.next().map(|(_, breaker)| breaker.clone())
-            };
-            if let Some(breaker) = breaker {
-                strike(&breaker);
-            }
-        };
         let delay_us = match from == to {
             true => self.tick_us,
             false => self.latency_us(from, to) - self.latency.median_us + self.latency.min_us,
         };
+        let network = self.clone();
+        let arrive = move || {
+            if network.is_held(from, to) {
+                network.world.touch(Touch::Cut { from, to });
+            } else if let Some(breaker) = network.breaker_of((there, here)) {
+                strike(&breaker);
+            }
+        };
         self.schedule(delay_us, Box::new(arrive));
+    }
+
+    fn breaker_of(&self, pair: Pair) -> Option<Arc<Breaker>> {
+        let breakers = &self.lock().breakers;
+        let mut found = breakers.values().filter(|(of, _)| *of == pair);
+        found.next().map(|(_, breaker)| breaker.clone())
+    }
+
+    /// The other ends of the node's sockets that wait for room will be reset, for there
+    /// is something that was not read. turmoil resets them too, and does not wake them.
+    pub(super) fn reset_waiting_writers(self: &Arc<Self>, node: NodeId) {
+        let all: Vec<_> =
+            self.lock().breakers.iter().map(|(number, (pair, _))| (*number, pair.0)).collect();
+        let of_node = all.into_iter().filter(|(_, here)| self.node_at(*here) == Some(node));
+        for (number, _) in of_node {
+            self.reset_waiting_writer(number);
+        }
+    }
+
+    fn reset_waiting_writer(self: &Arc<Self>, number: u64) {
+        let pair = self.lock().breakers.get(&number).map(|((here, there), _)| (*there, *here));
+        let other = pair.and_then(|pair| self.breaker_of(pair));
+        if other.is_some_and(|other| other.waits_for_room()) {
+            self.send_reset(number);
+        }
     }
 
     /// Closes a socket. Those of a dead program are kept for its host to close, in the
     /// order of their numbers.
-    pub(super) fn close(&self, (node, incarnation): (NodeId, u32), number: u64, stream: TcpStream) {
+    pub(super) fn close(
+        self: &Arc<Self>,
+        (node, incarnation): (NodeId, u32),
+        number: u64,
+        stream: TcpStream,
+    ) {
+        if self.world.is_alive(node, incarnation) {
+            self.reset_waiting_writer(number);
+        }
         let breaker = self.lock().breakers.remove(&number);
         drop(breaker);
         if !self.world.is_alive(node, incarnation) {

@@ -45,6 +45,8 @@ pub(super) struct Socket {
     peer_finished: bool,
     /// Whether the program was told that the connection is broken.
     told: bool,
+    /// Whether the last write found no room.
+    waits_for_room: bool,
 }
 
 impl Socket {
@@ -66,6 +68,7 @@ impl Socket {
             aborted: false,
             peer_finished: false,
             told: false,
+            waits_for_room: false,
         })
     }
 
@@ -162,6 +165,9 @@ impl AsyncWrite for Socket {
         }
         let Some(stream) = self.living() else { return Poll::Pending };
         let poll = Pin::new(stream).poll_write(context, segment);
+        if std::mem::replace(&mut self.waits_for_room, poll.is_pending()) && poll.is_ready() {
+            self.breaker.has_written();
+        }
         match &poll {
             Poll::Ready(Ok(1..)) => self.sent(),
             Poll::Ready(Ok(0)) => {}
