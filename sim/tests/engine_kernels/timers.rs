@@ -140,6 +140,23 @@ fn the_end_of_a_handshake_that_is_lost_comes_with_the_first_data_or_after_a_seco
 }
 
 #[test]
+fn a_handshake_is_its_listeners_and_not_the_next_programs() {
+    let log = Scene::new(&["server", "client"])
+        .node(reader)
+        .node(|host, log| async move {
+            let mut stream = host.connect("server:7").await.unwrap();
+            note(&log, &host, "connected");
+            reads(&host, &log, &mut stream).await;
+        })
+        .run(&EventEngine, |control| {
+            // The SYN was answered at 1 ms; the end of the handshake arrives at 3 ms.
+            at_us(&control, 1_500, |control| control.crash_process(SERVER));
+            at_us(&control, 1_600, |control| control.start(SERVER));
+        });
+    assert_eq!(log, ["client 2000 connected", "client 4000 connection reset"]);
+}
+
+#[test]
 fn what_arrives_unacknowledged_arrives_once() {
     let log = Scene::new(&["server", "client"])
         .node(reader)

@@ -171,10 +171,13 @@ struct Connection {
     ports: [u16; 2],
     ends: [End; 2],
     connector: Option<Waker>,
+    /// The listener that answered the SYN.
+    listener: Option<u64>,
 }
 
-#[derive(Default)]
 struct Listening {
+    /// Which of the run's listeners it is.
+    number: u64,
     ready: VecDeque<(u32, u32)>,
     acceptor: Option<Waker>,
 }
@@ -185,6 +188,8 @@ pub(super) struct Network {
     generations: Vec<u32>,
     free: Vec<u32>,
     listening: BTreeMap<(NodeId, u16), Listening>,
+    /// How many listeners there have been.
+    listeners: u64,
     links: Links,
     kernel: Kernel,
     nodes: usize,
@@ -216,6 +221,7 @@ impl Network {
             generations: Vec::new(),
             free: Vec::new(),
             listening: BTreeMap::new(),
+            listeners: 0,
             links,
             kernel,
             nodes,

@@ -154,6 +154,7 @@ impl Network {
             ports: [local, port],
             ends: [End::new(from, lives.0, true), End::new(to, lives.1, false)],
             connector: None,
+            listener: None,
         });
         self.send_syn(queue, world, (index, generation, 0), effects);
         (index, generation)

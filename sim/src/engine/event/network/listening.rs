@@ -1,5 +1,6 @@
 //! Who listens: ports, and the connections that wait to be accepted.
 
+use std::collections::VecDeque;
 use std::io;
 use std::task::{Context, Poll};
 
@@ -20,7 +21,10 @@ impl Network {
             }
             port => port,
         };
-        self.listening.insert((node, port), Listening::default());
+        self.listeners += 1;
+        let listening =
+            Listening { number: self.listeners, ready: VecDeque::new(), acceptor: None };
+        self.listening.insert((node, port), listening);
         Ok(port)
     }
 
@@ -78,12 +82,14 @@ impl Network {
         !is_known && self.listening.get(&at).is_some_and(|it| self.kernel.is_full(it.ready.len()))
     }
 
-    /// The handshake is complete at the listening end. False if nobody listens now.
+    /// The handshake is complete at the listening end. False if whoever answered the SYN
+    /// does not listen any more, for a handshake is its listener's.
     pub(super) fn establish(&mut self, index: u32, generation: u32, effects: &mut Effects) -> bool {
         let Some(connection) = self.connection(index, generation) else { return true };
         let at = (connection.ends[1].node, connection.ports[1]);
+        let listener = connection.listener;
         match self.listening.get_mut(&at) {
-            Some(listening) => {
+            Some(listening) if listener == Some(listening.number) => {
                 listening.ready.push_back((index, generation));
                 effects.wake(listening.acceptor.take());
                 if let Some(connection) = self.connection_mut(index, generation) {
@@ -91,7 +97,7 @@ impl Network {
                 }
                 true
             }
-            None => false,
+            _ => false,
         }
     }
 }

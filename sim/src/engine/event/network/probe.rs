@@ -117,7 +117,7 @@ impl Network {
         let Some(connection) = self.connection(index, generation) else { return };
         let end = &connection.ends[usize::from(side)];
         let Some(probing) = end.probing else { return };
-        if end.probings != number || end.broken || self.has_lost_its_kernel(end) {
+        if end.probings != number || !end.held || end.broken || self.has_lost_its_kernel(end) {
             return;
         }
         let silent_us = now_us - end.heard_at_us;

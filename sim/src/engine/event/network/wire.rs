@@ -243,9 +243,10 @@ impl Network {
             // A full backlog drops the SYN; the other kernel repeats it.
             return;
         }
-        let life = self.lives[at.0.index()];
+        let (life, listener) = (self.lives[at.0.index()], listening.number);
         if let Some(connection) = self.connection_mut(index, generation) {
             connection.ends[1].life = life;
+            connection.listener = Some(listener);
         }
         self.send(queue, world, (index, generation, 0), Content::SynAck, effects);
     }
