@@ -206,7 +206,8 @@ fn sweep() {
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     for name in listed.lines().filter_map(|line| line.split(' ').next()) {
         let of_us = name.strip_prefix("lockstorm-").and_then(|rest| rest.split('-').next());
-        if of_us.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+        let pid = of_us.and_then(|pid| pid.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
             let _ = ip(&["netns", "del", name]);
         }
     }
