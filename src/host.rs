@@ -13,11 +13,12 @@
 mod stream;
 mod tokio_machine;
 
-pub use stream::{Accept, Listener, Stream, Transport};
+pub use stream::{Accept, Keepalive, Listener, Stream, Transport};
 
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -70,9 +71,16 @@ impl Host {
 
     /// The production machine: tokio's clocks, tasks and TCP. Must be used inside
     /// a tokio runtime with time and I/O enabled. `name` appears in owner names
-    /// and reports; it need not resolve.
+    /// and reports; it need not resolve. It listens on loopback: a simulated server is
+    /// nothing to expose.
     pub fn tokio(name: impl Into<String>) -> Self {
-        Host::new(tokio_machine::TokioMachine::new(name.into()))
+        Host::tokio_at(name, Ipv4Addr::LOCALHOST.into())
+    }
+
+    /// The production machine, listening on `address` instead of loopback: for servers
+    /// that other machines are to reach. `0.0.0.0` is every address of this machine.
+    pub fn tokio_at(name: impl Into<String>, address: IpAddr) -> Self {
+        Host::new(tokio_machine::TokioMachine::new(name.into(), address))
     }
 
     /// The machine's name.

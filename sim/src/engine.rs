@@ -3,20 +3,23 @@
 //! An engine supplies a network, timers, crash and restart of nodes. Everything
 //! that must be the same on all of them lives once, beside them: pauses, node
 //! clocks, incarnations and keyed draws in [`world`], the [`Host`] of a
-//! simulated node in [`machine`], clocks in [`clock`], whose turn it is in [`turns`], what
-//! third-party code senses in [`senses`].
+//! simulated node in [`machine`], clocks in [`clock`], the kernels' settings in
+//! [`Kernel`], whose turn it is in [`turns`], what third-party code senses in [`senses`].
 //!
 //! A fault that an engine cannot express is declared ([`Engine::cannot_express`]),
 //! never silently left out.
 
 pub mod clock;
 pub mod event;
+mod kernel;
 pub mod machine;
 pub mod scoped;
 pub mod senses;
 pub mod turmoil;
 pub mod turns;
 pub mod world;
+
+pub use kernel::Kernel;
 
 use std::sync::Arc;
 
@@ -49,6 +52,8 @@ pub struct Stage {
     pub factories: Vec<Factory>,
     /// The network's latency.
     pub links: Links,
+    /// The settings of the nodes' kernels.
+    pub kernel: Kernel,
     /// When the run ends at the latest, µs.
     pub ends_at_us: u64,
     /// Where engines mix their steps into the trace hash.
@@ -135,6 +140,10 @@ pub trait Control: Send + Sync {
 
     /// Adds `extra_us` to the latency from `from` to `to`; 0 takes it away again.
     fn slow(&self, from: NodeId, to: NodeId, extra_us: u64);
+
+    /// Resets every established connection between `a` and `b` at both ends, as a
+    /// middlebox does that has lost its memory: no cut keeps that from happening.
+    fn reset(&self, a: NodeId, b: NodeId);
 
     /// Changes a node's clock.
     fn change_clock(&self, node: NodeId, change: ClockChange);

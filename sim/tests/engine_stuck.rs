@@ -15,7 +15,7 @@ use lockstorm::lock::{Guard, Lock, LockError, Owner};
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::engine::turmoil::Turmoil;
 use lockstorm_sim::engine::world::{NodeId, World};
-use lockstorm_sim::engine::{Control, Ending, Engine, Factory, Links, Stage};
+use lockstorm_sim::engine::{Control, Ending, Engine, Factory, Kernel, Links, Stage};
 use lockstorm_sim::history::Recorder;
 use lockstorm_sim::plan::{Fence, Plan, Seed};
 use lockstorm_sim::storm::locks::{self, LockFactory};
@@ -53,6 +53,7 @@ where
         world,
         factories: vec![idle, busy],
         links: Links { median_us: 1_000, sigma_milli: 0 },
+        kernel: Kernel::default(),
         ends_at_us: 1_000_000,
         recorder: Recorder::new(move || clock.now_us()),
         opening: Box::new(opening),

@@ -6,7 +6,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
@@ -15,10 +15,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{Accept, BoxFuture, Listener, Machine, Stream, Task, Transport};
+use super::{Accept, BoxFuture, Keepalive, Listener, Machine, Stream, Task, Transport};
 
 pub(super) struct TokioMachine {
     name: String,
+    /// Where it listens.
+    address: IpAddr,
     origin: std::time::Instant,
     keys: RandomState,
     draws: AtomicU64,
@@ -26,9 +28,10 @@ pub(super) struct TokioMachine {
 
 impl TokioMachine {
     #[expect(clippy::disallowed_methods, reason = "the production clock")]
-    pub(super) fn new(name: String) -> Self {
+    pub(super) fn new(name: String, address: IpAddr) -> Self {
         TokioMachine {
             name,
+            address,
             origin: std::time::Instant::now(),
             keys: RandomState::new(),
             draws: AtomicU64::new(0),
@@ -69,14 +72,15 @@ impl Machine for TokioMachine {
         let address = address.to_owned();
         Box::pin(async move {
             let stream = TcpStream::connect(&address).await?;
-            Tcp::wrap(stream)
+            let peer = stream.peer_addr()?;
+            Tcp::wrap(stream, peer)
         })
     }
 
     fn listen(&self, port: u16) -> BoxFuture<'static, io::Result<Listener>> {
+        let address = self.address;
         Box::pin(async move {
-            // Loopback unless told otherwise: a simulated server is nothing to expose.
-            let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+            let listener = TcpListener::bind((address, port)).await?;
             let port = listener.local_addr()?.port();
             Ok(Listener::new(TcpAccept { listener, port }))
         })
@@ -92,14 +96,16 @@ struct Tcp {
     stream: TcpStream,
     peer: SocketAddr,
     aborted: bool,
+    /// An error that was met while looking for the peer's close. The kernel tells an
+    /// error once; it belongs to the next read or write.
+    met: Option<io::Error>,
 }
 
 impl Tcp {
-    fn wrap(stream: TcpStream) -> io::Result<Stream> {
+    fn wrap(stream: TcpStream, peer: SocketAddr) -> io::Result<Stream> {
         // Lock commands are small and wait for their replies: Nagle only adds delay.
         stream.set_nodelay(true)?;
-        let peer = stream.peer_addr()?;
-        Ok(Stream::new(Tcp { stream, peer, aborted: false }))
+        Ok(Stream::new(Tcp { stream, peer, aborted: false, met: None }))
     }
 }
 
@@ -116,6 +122,9 @@ impl AsyncRead for Tcp {
         if self.aborted {
             return Poll::Ready(Err(aborted()));
         }
+        if let Some(error) = self.met.take() {
+            return Poll::Ready(Err(error));
+        }
         Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
@@ -128,6 +137,9 @@ impl AsyncWrite for Tcp {
     ) -> Poll<io::Result<usize>> {
         if self.aborted {
             return Poll::Ready(Err(aborted()));
+        }
+        if let Some(error) = self.met.take() {
+            return Poll::Ready(Err(error));
         }
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
@@ -146,12 +158,28 @@ impl Transport for Tcp {
         self.peer
     }
 
-    fn set_keepalive(&mut self, idle: Option<Duration>) -> io::Result<()> {
+    fn set_keepalive(&mut self, keepalive: Option<Keepalive>) -> io::Result<()> {
         let socket = socket2::SockRef::from(&self.stream);
-        socket.set_keepalive(idle.is_some())?;
-        match idle {
-            Some(idle) => socket.set_tcp_keepalive(&socket2::TcpKeepalive::new().with_time(idle)),
+        if let Some(Keepalive { idle, interval, count }) = keepalive {
+            let probes = socket2::TcpKeepalive::new().with_time(idle).with_interval(interval);
+            socket.set_tcp_keepalive(&probes.with_retries(count))?;
+        }
+        socket.set_keepalive(keepalive.is_some())
+    }
+
+    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+    fn set_user_timeout(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        socket2::SockRef::from(&self.stream).set_tcp_user_timeout(limit)
+    }
+
+    #[cfg(not(any(target_os = "android", target_os = "fuchsia", target_os = "linux")))]
+    fn set_user_timeout(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        match limit {
             None => Ok(()),
+            Some(_) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "this operating system has no TCP user timeout",
+            )),
         }
     }
 
@@ -163,10 +191,17 @@ impl Transport for Tcp {
     }
 
     fn poll_peer_closed(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.met.is_some() {
+            return Poll::Ready(());
+        }
         let mut byte = [0u8; 1];
         let mut buffer = ReadBuf::new(&mut byte);
         match self.stream.poll_peek(context, &mut buffer) {
-            Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(()),
+            Poll::Ready(Ok(0)) => Poll::Ready(()),
+            Poll::Ready(Err(error)) => {
+                self.met = Some(error);
+                Poll::Ready(())
+            }
             // Unread bytes hide the close behind them; readiness will come again.
             Poll::Ready(Ok(_)) | Poll::Pending => Poll::Pending,
         }
@@ -185,8 +220,10 @@ impl Accept for TcpAccept {
 
     fn accept(&self) -> BoxFuture<'_, io::Result<Stream>> {
         Box::pin(async {
-            let (stream, _) = self.listener.accept().await?;
-            Tcp::wrap(stream)
+            // The address is told here: a connection that was reset while it waited is
+            // accepted as well, and its socket no longer knows of a peer.
+            let (stream, peer) = self.listener.accept().await?;
+            Tcp::wrap(stream, peer)
         })
     }
 }

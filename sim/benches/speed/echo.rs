@@ -8,7 +8,7 @@ use lockstorm::Host;
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::engine::turmoil::Turmoil;
 use lockstorm_sim::engine::world::World;
-use lockstorm_sim::engine::{Engine, Factory, Links, Stage};
+use lockstorm_sim::engine::{Engine, Factory, Kernel, Links, Stage};
 use lockstorm_sim::history::{Name, Recorder};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -77,6 +77,7 @@ fn echo(engine: &dyn Engine, hosts: u16) -> (f64, u64) {
         world,
         factories,
         links: Links { median_us: 250, sigma_milli: 400 },
+        kernel: Kernel::default(),
         ends_at_us: ECHO_SECONDS * 1_000_000,
         recorder: Recorder::new(move || clock.now_us()),
         opening: Box::new(|_| ()),

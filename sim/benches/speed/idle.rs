@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::engine::world::World;
-use lockstorm_sim::engine::{Engine, Factory, Links, Stage};
+use lockstorm_sim::engine::{Engine, Factory, Kernel, Links, Stage};
 use lockstorm_sim::history::{Name, Recorder};
 use lockstorm_sim::server::redis::failover::{self, FailoverController};
 use lockstorm_sim::server::redis::observe::Unobserved;
@@ -33,6 +33,7 @@ pub fn clusters() {
             world,
             factories: (0..nodes).map(factory).collect(),
             links: Links { median_us: 250, sigma_milli: 400 },
+            kernel: Kernel::default(),
             ends_at_us: SIMULATED_SECONDS * 1_000_000,
             recorder: Recorder::new(move || clock.now_us()),
             opening: Box::new(|_| ()),

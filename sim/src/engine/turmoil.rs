@@ -6,8 +6,8 @@
 //!
 //! Order of things: [`latency`] fits turmoil's latencies to the stage's, [`network`]
 //! is what all parts share, [`link`] keeps cuts and slow links, [`substrate`] is the
-//! engine as its nodes see it, with [`connect`], [`listener`] and [`socket`] around
-//! turmoil's TCP, [`control`] strikes, [`driver`] turns the crank. [`guest`] is for tests
+//! engine as its nodes see it, with [`connect`], [`listener`], [`socket`] and its
+//! [`breaker`] around turmoil's TCP, [`control`] strikes, [`driver`] turns the crank. [`guest`] is for tests
 //! that bring their own `turmoil::Builder`.
 //!
 //! Time goes in ticks. Within a tick the hosts run one after another, in the order
@@ -15,6 +15,7 @@
 //! and every timer of a host and every message ends on a tick. It is not a place for
 //! microseconds; docs/engines.md says what that and turmoil's TCP leave out.
 
+mod breaker;
 mod connect;
 mod control;
 mod driver;

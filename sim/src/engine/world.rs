@@ -57,6 +57,13 @@ pub enum Touch {
         /// Receiver.
         to: NodeId,
     },
+    /// A connection was reset.
+    Reset {
+        /// One end.
+        a: NodeId,
+        /// The other.
+        b: NodeId,
+    },
     /// A task of a paused node was due and did not run.
     Frozen {
         /// The node.

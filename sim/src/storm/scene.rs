@@ -17,7 +17,7 @@ use crate::check::Setting;
 use crate::engine::clock::ClockChange;
 use crate::engine::senses;
 use crate::engine::world::{NodeId, World};
-use crate::engine::{Control, Ending, Engine, Factory, Links, Stage};
+use crate::engine::{Control, Ending, Engine, Factory, Kernel, Links, Stage};
 use crate::fault::Ground;
 use crate::history::recorder::TraceHash;
 use crate::history::{History, Name, Recorder, What};
@@ -99,6 +99,7 @@ pub fn run(
             median_us: plan.topology.latency.0,
             sigma_milli: u64::from(plan.topology.latency_sigma_milli),
         },
+        kernel: Kernel::default(),
         ends_at_us: plan.duration.0 + patience.takeover_us + 2 * patience.settle_us,
         recorder: recorder.clone(),
         opening,

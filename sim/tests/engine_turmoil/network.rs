@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use lockstorm::host::Keepalive;
+
 use super::*;
 
 #[test]
@@ -226,17 +228,107 @@ fn a_latency_with_a_spread_keeps_the_median_of_the_stage() {
     assert_eq!(found, ["03", "05", "13"]);
 }
 
-/// Deviations: what turmoil has no means for.
 #[test]
-fn an_abort_is_heard_as_an_ordinary_close() {
+fn an_abort_is_a_reset_that_overtakes_nothing_on_a_link_of_one_latency() {
     let log = Scene::new(&["server", "client"])
+        .latency_us(5_000)
         .node(reads_to_the_end)
         .node(|host, _| async move {
-            host.connect("server:7").await.unwrap().abort();
+            let mut stream = host.connect("server:7").await.unwrap();
+            host.sleep(ms(90)).await;
+            stream.write_all(b"last").await.unwrap();
+            stream.abort();
             std::future::pending::<()>().await;
         })
         .run(&ENGINE, |_| {});
-    assert_eq!(log, ["server 3000 0 bytes, true"]);
+    assert_eq!(log, ["server 105000 4 bytes, false"]);
+}
+
+#[test]
+fn a_reset_strikes_both_ends_in_the_same_tick() {
+    let log = Scene::new(&["server", "client"])
+        .node(reads_to_the_end)
+        .node(|host, log| async move {
+            let mut stream = host.connect("server:7").await.unwrap();
+            let error = stream.read(&mut [0; 1]).await.unwrap_err();
+            note(&log, &host, &error.kind().to_string());
+        })
+        .run(&ENGINE, |control| {
+            at(&control, 50, cut);
+            at(&control, 100, |control| control.reset(SERVER, CLIENT));
+        });
+    assert_eq!(log, ["server 100000 0 bytes, false", "client 100000 connection reset"]);
+}
+
+#[test]
+fn keepalive_and_user_timeouts_are_refused_and_not_left_out() {
+    let log = Scene::new(&["server", "client"])
+        .node(echo())
+        .node(|host, log| async move {
+            let mut stream = host.connect("server:7").await.unwrap();
+            let second = Duration::from_secs(1);
+            let keepalive = Keepalive { idle: second, interval: second, count: 3 };
+            let error = stream.set_keepalive(Some(keepalive)).unwrap_err();
+            note(&log, &host, &error.to_string());
+            let error = stream.set_user_timeout(Some(second)).unwrap_err();
+            note(&log, &host, &error.to_string());
+            stream.set_keepalive(None).unwrap();
+            stream.set_user_timeout(None).unwrap();
+        })
+        .run(&ENGINE, |_| {});
+    let reason = |what| {
+        format!(
+            "client 2000 turmoil's TCP has no means for {what}; use timeouts of the program's own"
+        )
+    };
+    assert_eq!(log, [reason("keepalive probes"), reason("a user timeout")]);
+}
+
+/// Every way in which turmoil's own connect fails at once.
+#[test]
+fn failed_connects_let_time_pass() {
+    let log = Scene::new(&["server", "client"])
+        .node(|host, _| async move {
+            // A listener that comes and goes, so that connects meet it half open.
+            loop {
+                let listener = host.listen(7).await.unwrap();
+                host.sleep(ms(1)).await;
+                drop(listener);
+                host.sleep(ms(2)).await;
+            }
+        })
+        .node(|host, log| async move {
+            let mut failed = 0;
+            while host.monotonic() < ms(1_000) {
+                let start = host.monotonic();
+                if host.connect("server:7").await.is_err() {
+                    failed += 1;
+                }
+                assert!(host.monotonic() > start, "a connect that took no time");
+            }
+            note(&log, &host, &format!("done, some failed: {}", failed > 10));
+        })
+        .run(&ENGINE, |_| {});
+    assert_eq!(log.len(), 1, "{log:?}");
+    assert!(log[0].ends_with("done, some failed: true"), "{log:?}");
+}
+
+/// Deviations: what turmoil has no means for.
+#[test]
+fn an_abort_into_a_cut_is_heard_as_an_ordinary_close() {
+    let log = Scene::new(&["server", "client"])
+        .node(reads_to_the_end)
+        .node(|host, _| async move {
+            let stream = host.connect("server:7").await.unwrap();
+            host.sleep(ms(98)).await;
+            stream.abort();
+            std::future::pending::<()>().await;
+        })
+        .run(&ENGINE, |control| {
+            at(&control, 50, cut);
+            at(&control, 500, heal);
+        });
+    assert_eq!(log, ["server 500000 0 bytes, true"]);
 }
 
 #[test]

@@ -4,8 +4,9 @@ use std::sync::Mutex;
 
 use lockstorm_sim::draw::Draw;
 use lockstorm_sim::engine::clock::ClockChange;
+use lockstorm_sim::engine::turmoil::guest;
 use lockstorm_sim::engine::world::{Touch, World};
-use lockstorm_sim::engine::{Ending, Engine, Factory, Links, Stage};
+use lockstorm_sim::engine::{Ending, Engine, Factory, Kernel, Links, Stage};
 use lockstorm_sim::history::Recorder;
 
 use super::*;
@@ -31,6 +32,7 @@ fn run_raw(
             world,
             factories: factories.into(),
             links: Links { median_us: 1_000, sigma_milli: 0 },
+            kernel: Kernel::default(),
             ends_at_us: 2_000_000,
             recorder: Recorder::new(move || clock.now_us()),
             opening: Box::new(opening),
@@ -264,4 +266,23 @@ fn the_same_seed_gives_the_same_run_and_a_reseed_another() {
         assert_eq!(first, storm(0, seed), "seed {seed}");
         assert_ne!(first, storm(1, seed), "seed {seed}");
     }
+}
+
+/// In somebody else's simulation, where turmoil's own connect fails at no cost of time.
+#[test]
+fn a_guests_failed_connects_let_time_pass() {
+    let mut sim = turmoil::Builder::new().simulation_duration(ms(3_000)).build();
+    sim.host("server", || std::future::pending());
+    sim.client("client", async {
+        let host = guest("client", 1);
+        let mut failed = 0;
+        while host.monotonic() < ms(1_000) {
+            host.connect("server:7").await.unwrap_err();
+            failed += 1;
+        }
+        // Two milliseconds each at the least, and turmoil's latency.
+        assert!((10..=500).contains(&failed), "{failed}");
+        Ok(())
+    });
+    sim.run().unwrap();
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use lockstorm::Host;
 use lockstorm::host::BoxFuture;
 use lockstorm_sim::engine::world::World;
-use lockstorm_sim::engine::{Control, Engine, Factory, Links, Stage};
+use lockstorm_sim::engine::{Control, Engine, Factory, Kernel, Links, Stage};
 use lockstorm_sim::history::Recorder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -39,6 +39,8 @@ pub struct Scene {
     sigma_milli: u64,
     ends_at: Duration,
     seed: u64,
+    kernel: Kernel,
+    tells_touches: bool,
 }
 
 impl Scene {
@@ -50,6 +52,8 @@ impl Scene {
             sigma_milli: 0,
             ends_at: ms(5_000),
             seed: 1,
+            kernel: Kernel::default(),
+            tells_touches: false,
         }
     }
 
@@ -73,6 +77,17 @@ impl Scene {
 
     pub fn ends_at(mut self, ends_at: Duration) -> Self {
         self.ends_at = ends_at;
+        self
+    }
+
+    pub fn kernel(mut self, kernel: Kernel) -> Self {
+        self.kernel = kernel;
+        self
+    }
+
+    /// Has the log tell which faults touched something.
+    pub fn tells_touches(mut self) -> Self {
+        self.tells_touches = true;
         self
     }
 
@@ -100,6 +115,13 @@ impl Scene {
         let world = World::new(self.seed, self.names.iter().map(|name| (*name).into()));
         NOW.with(|now| *now.borrow_mut() = Some(world.clone()));
         let log = Log::default();
+        if self.tells_touches {
+            let (log, clock) = (log.clone(), world.clone());
+            let tell = move |touch| {
+                log.lock().unwrap().push(format!("- {} {touch:?}", clock.now_us()));
+            };
+            world.on_touch(Some(Arc::new(tell)));
+        }
         let factories = self.programs.into_iter().map(|program| {
             let log = log.clone();
             Arc::new(move |host: Host| program(host, log.clone())) as Factory
@@ -109,6 +131,7 @@ impl Scene {
             world,
             factories: factories.collect(),
             links: Links { median_us: self.latency_us, sigma_milli: self.sigma_milli },
+            kernel: self.kernel,
             ends_at_us: self.ends_at.as_micros() as u64,
             recorder: Recorder::new(move || clock.now_us()),
             opening: Box::new(opening),

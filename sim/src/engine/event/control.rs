@@ -71,8 +71,9 @@ impl Control for EventControl {
         let state = &mut *self.core.lock();
         state.network.heal(from, to);
         if self.core.prompt {
-            for (connection, generation, side) in state.network.waiting(from, to) {
-                let step = Step::Retransmit { connection, generation, side };
+            for (place, number) in state.network.waiting(from, to) {
+                let (connection, generation, side) = place;
+                let step = Step::Retransmit { connection, generation, side, number };
                 state.queue.push(self.core.now_us(), step);
             }
         }
@@ -80,6 +81,10 @@ impl Control for EventControl {
 
     fn slow(&self, from: NodeId, to: NodeId, extra_us: u64) {
         self.core.lock().network.slow(from, to, extra_us);
+    }
+
+    fn reset(&self, a: NodeId, b: NodeId) {
+        self.core.change(|state, effects| state.network.reset_all(a, b, effects));
     }
 
     fn change_clock(&self, node: NodeId, change: ClockChange) {

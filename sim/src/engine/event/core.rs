@@ -27,7 +27,11 @@ pub(super) enum Step {
     /// A packet reaches the kernel at the other end.
     Arrive(Packet),
     /// A kernel sends again what was not delivered.
-    Retransmit { connection: u32, generation: u32, side: u8 },
+    Retransmit { connection: u32, generation: u32, side: u8, number: u32 },
+    /// A kernel looks whether its peer has been heard lately.
+    Probe { connection: u32, generation: u32, side: u8, number: u32 },
+    /// A kernel looks whether its peer still has no room for more.
+    LookAtWindow { connection: u32, generation: u32, side: u8, since_us: u64 },
     /// A kernel repeats a SYN that nobody answered.
     RepeatSyn { connection: u32, generation: u32, tries: u32 },
     /// A fault, or the end.
@@ -56,9 +60,10 @@ impl Effects {
         self.touches.push(touch);
     }
 
-    /// Does it all; true if anything was woken.
-    pub(super) fn perform(self, world: &World) -> bool {
-        for touch in self.touches {
+    /// Does it all; true if anything was woken. What happens as a finished run is torn
+    /// down is nobody's doing any more, and its order is not promised.
+    pub(super) fn perform(self, world: &World, is_finished: bool) -> bool {
+        for touch in self.touches.into_iter().filter(|_| !is_finished) {
             world.touch(touch);
         }
         let any = self.first.is_some();
@@ -98,7 +103,7 @@ impl Core {
             recorder: stage.recorder.clone(),
             state: Mutex::new(State {
                 queue: Queue::new(),
-                network: Network::new(&stage.world, stage.links),
+                network: Network::new(&stage.world, stage.links, stage.kernel),
                 timers: Timers::default(),
                 main: None,
                 steps: 0,
@@ -156,7 +161,7 @@ impl Core {
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut State, &mut Effects) -> R) -> R {
         let mut effects = Effects::default();
         let result = change(&mut self.lock(), &mut effects);
-        effects.perform(&self.world);
+        effects.perform(&self.world, self.is_finished());
         result
     }
 
@@ -179,9 +184,19 @@ impl Core {
                     state.network.arrive(&mut state.queue, &self.world, packet, &mut effects);
                     None
                 }
-                Step::Retransmit { connection, generation, side } => {
-                    let place = (connection, generation, side);
+                Step::Retransmit { connection, generation, side, number } => {
+                    let place = ((connection, generation, side), number);
                     state.network.retransmit(&mut state.queue, &self.world, place, &mut effects);
+                    None
+                }
+                Step::Probe { connection, generation, side, number } => {
+                    let place = ((connection, generation, side), number);
+                    state.network.probe(&mut state.queue, &self.world, place, &mut effects);
+                    None
+                }
+                Step::LookAtWindow { connection, generation, side, since_us } => {
+                    let place = (connection, generation, side);
+                    state.network.look_at_window(now_us, place, since_us, &mut effects);
                     None
                 }
                 Step::RepeatSyn { connection, generation, tries } => {
@@ -192,7 +207,7 @@ impl Core {
                 Step::Action(action) => Some(action),
             }
         };
-        let woken = effects.perform(&self.world);
+        let woken = effects.perform(&self.world, self.is_finished());
         Some(match action {
             Some(action) => {
                 action();
@@ -232,7 +247,7 @@ impl Substrate for EventSubstrate {
         if !core.world.is_alive(node, incarnation) {
             return Box::pin(std::future::ready(Err(io::ErrorKind::NotConnected.into())));
         }
-        Box::pin(socket::Connect::new(core, node, to, port))
+        Box::pin(socket::Connect::new(core, (node, incarnation), to, port))
     }
 
     fn listen(

@@ -8,13 +8,24 @@
 //!
 //! Rules, after Linux: SYNs are repeated after 1, 3, 7, 15 … s and given up after
 //! about two minutes; data and FIN that were not delivered are retransmitted after
-//! 200 ms, doubling to 120 s, for about 15 minutes; RST is never repeated. A message
-//! crosses unless its link is cut when it leaves or when it arrives. A kernel
-//! outlives its program: it closes the program's connections (RST if there was unread
-//! data, FIN otherwise) and still delivers what it was given. A machine's death takes
-//! the kernel along, in silence; a restarted machine answers strangers with RST.
+//! 200 ms, doubling to 120 s, for about 15 minutes; RST is never repeated. How long is
+//! the stage's [`Kernel`]. A message crosses unless its link is cut when it leaves or
+//! when it arrives. A kernel outlives its program: it closes the program's connections
+//! (RST if there was unread data, FIN otherwise) and still delivers what it was given.
+//! A machine's death takes the kernel along, in silence; a restarted machine answers
+//! strangers with RST, and so does every kernel for connections that it has ended.
+//!
+//! Acknowledgements are not on the wire: what arrives is acknowledged at once, unless
+//! the way back is cut at that moment. Then it stays with its sender as well, is sent
+//! again until an acknowledgement can come back, and ends the connection if none does.
+//!
+//! [`connection`] is what programs do, [`listening`] who listens, [`wire`] sends and
+//! delivers, [`retransmission`] and [`probe`] are the kernels' timers.
 
 mod connection;
+mod listening;
+mod probe;
+mod retransmission;
 mod wire;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -26,23 +37,15 @@ use bytes::Bytes;
 
 use super::core::Effects;
 use crate::draw::Draw;
-use crate::engine::Links;
-use crate::engine::world::{NodeId, World};
+use crate::engine::world::{NodeId, Touch, World};
+use crate::engine::{Kernel, Links};
 
 pub(super) use connection::{Handshake, Place};
 
 /// What a direction of a connection may have written and not yet been read, bytes.
 pub(super) const WINDOW_BYTES: usize = 64 * 1024;
-/// Connections that a listener's kernel completes before the program accepts them.
-const BACKLOG: usize = 128;
-const FIRST_RTO_US: u64 = 200_000;
-const RTO_MAX_US: u64 = 120_000_000;
-/// How long undelivered data is retransmitted before the connection dies
-/// (tcp_retries2 = 15).
-const RETRANSMIT_FOR_US: u64 = 924_600_000;
-/// SYNs are repeated after 1, 2, 4, 8, 16, 32 s (tcp_syn_retries = 6); then the
-/// connect fails.
-const SYN_REPEATS: u32 = 6;
+/// The same in segments: small ones cost their kernel more than their bytes.
+pub(super) const WINDOW_SEGMENTS: usize = 4_096;
 const EPHEMERAL_FIRST: u16 = 49_152;
 
 /// What travels.
@@ -54,6 +57,10 @@ pub(super) enum Content {
     /// A numbered segment of the stream.
     Segment(u64, Segment),
     Reset,
+    /// A keepalive probe.
+    Probe,
+    /// The kernel's answer to a probe.
+    Answer,
 }
 
 impl Content {
@@ -67,6 +74,8 @@ impl Content {
             Content::Segment(_, Segment::Data(_)) => 5,
             Content::Segment(_, Segment::Fin) => 6,
             Content::Reset => 7,
+            Content::Probe => 8,
+            Content::Answer => 9,
         }
     }
 }
@@ -97,8 +106,19 @@ struct End {
     life: u32,
     /// Whether a program still holds the socket.
     held: bool,
-    /// Why the connection is over, at this end.
-    broken: Option<io::ErrorKind>,
+    /// Since when no program holds it, µs.
+    left_at_us: u64,
+    /// Whether the connection is over at this end, other than by FINs.
+    broken: bool,
+    /// Why it is over, until a program has been told: kernels tell an error once.
+    error: Option<io::ErrorKind>,
+    /// When the peer's kernel was last heard, µs.
+    heard_at_us: u64,
+    probing: Option<Probing>,
+    /// How often probing was set, to tell the timers apart.
+    probings: u32,
+    /// After what time of being unacknowledged it is over, µs.
+    user_timeout_us: Option<u64>,
 
     // Receiving.
     expected: u64,
@@ -112,8 +132,15 @@ struct End {
     numbered: u64,
     /// Written here and not yet read there, bytes.
     outstanding: usize,
+    /// The same in segments.
+    outstanding_segments: usize,
+    /// Since when `outstanding` has filled the window, µs.
+    full_since_us: Option<u64>,
+    /// Not delivered, or delivered and not acknowledged.
     undelivered: BTreeMap<u64, Segment>,
     retransmission: Option<Retransmission>,
+    /// How often retransmission began, to tell the timers apart.
+    retransmissions: u32,
     last_arrival_us: u64,
     finished: bool,
     writer: Option<Waker>,
@@ -121,8 +148,20 @@ struct End {
 
 #[derive(Clone, Copy)]
 struct Retransmission {
-    since_us: u64,
+    /// Which of the end's retransmissions it is.
+    number: u32,
+    /// When something was first sent again, µs.
+    first_us: Option<u64>,
     rto_us: u64,
+}
+
+/// Probing of a peer that says nothing.
+#[derive(Clone, Copy)]
+struct Probing {
+    idle_us: u64,
+    interval_us: u64,
+    count: u32,
+    unanswered: u32,
 }
 
 struct Connection {
@@ -132,10 +171,13 @@ struct Connection {
     ports: [u16; 2],
     ends: [End; 2],
     connector: Option<Waker>,
+    /// The listener that answered the SYN.
+    listener: Option<u64>,
 }
 
-#[derive(Default)]
 struct Listening {
+    /// Which of the run's listeners it is.
+    number: u64,
     ready: VecDeque<(u32, u32)>,
     acceptor: Option<Waker>,
 }
@@ -146,7 +188,10 @@ pub(super) struct Network {
     generations: Vec<u32>,
     free: Vec<u32>,
     listening: BTreeMap<(NodeId, u16), Listening>,
+    /// How many listeners there have been.
+    listeners: u64,
     links: Links,
+    kernel: Kernel,
     nodes: usize,
     names: Vec<Arc<str>>,
     seed: u64,
@@ -161,15 +206,24 @@ pub(super) struct Network {
     messages: u64,
 }
 
+impl End {
+    /// Whether the window has no room.
+    fn is_full(&self) -> bool {
+        self.outstanding >= WINDOW_BYTES || self.outstanding_segments >= WINDOW_SEGMENTS
+    }
+}
+
 impl Network {
-    pub(super) fn new(world: &World, links: Links) -> Self {
+    pub(super) fn new(world: &World, links: Links, kernel: Kernel) -> Self {
         let nodes = world.len();
         Network {
             connections: Vec::new(),
             generations: Vec::new(),
             free: Vec::new(),
             listening: BTreeMap::new(),
+            listeners: 0,
             links,
+            kernel,
             nodes,
             names: (0..nodes).map(|index| world.name(NodeId(index as u16))).collect(),
             seed: world.seed(),
@@ -208,16 +262,17 @@ impl Network {
         self.cuts[link] = self.cuts[link].saturating_sub(1);
     }
 
-    /// The ends at `from` that have something undelivered for `to`.
-    pub(super) fn waiting(&self, from: NodeId, to: NodeId) -> Vec<Place> {
+    /// The ends at `from` that have something undelivered for `to`, each with the number
+    /// of its retransmission.
+    pub(super) fn waiting(&self, from: NodeId, to: NodeId) -> Vec<(Place, u32)> {
         let mut waiting = Vec::new();
         for (index, connection) in self.connections.iter().enumerate() {
             let Some(connection) = connection else { continue };
             for side in 0..2_u8 {
                 let (end, peer) = (usize::from(side), usize::from(1 - side));
                 let is_here = connection.ends[end].node == from && connection.ends[peer].node == to;
-                if is_here && !connection.ends[end].undelivered.is_empty() {
-                    waiting.push((index as u32, connection.generation, side));
+                if is_here && let Some(state) = connection.ends[end].retransmission {
+                    waiting.push(((index as u32, connection.generation, side), state.number));
                 }
             }
         }
@@ -227,6 +282,28 @@ impl Network {
     pub(super) fn slow(&mut self, from: NodeId, to: NodeId, extra_us: u64) {
         let link = self.link(from, to);
         self.extra_us[link] = extra_us;
+    }
+
+    /// Every established connection between two nodes is reset at both ends.
+    pub(super) fn reset_all(&mut self, a: NodeId, b: NodeId, effects: &mut Effects) {
+        for index in 0..self.connections.len() {
+            let Some(connection) = self.connections[index].as_mut() else { continue };
+            let nodes = (connection.ends[0].node, connection.ends[1].node);
+            let is_between = nodes == (a, b) || nodes == (b, a);
+            if !is_between || connection.handshake != Handshake::Established {
+                continue;
+            }
+            if connection.ends.iter().all(|end| end.broken) {
+                continue;
+            }
+            for end in &mut connection.ends {
+                end.break_with(io::ErrorKind::ConnectionReset, effects);
+            }
+            effects.touch(Touch::Reset { a, b });
+            if connection.is_over() {
+                self.remove(index as u32);
+            }
+        }
     }
 
     fn latency_us(&mut self, from: NodeId, to: NodeId) -> u64 {

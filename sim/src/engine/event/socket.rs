@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use lockstorm::host::{Accept, BoxFuture, Listener, Stream, Transport};
+use lockstorm::host::{Accept, BoxFuture, Keepalive, Listener, Stream, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::core::Core;
@@ -18,14 +18,22 @@ use crate::engine::world::NodeId;
 
 struct Socket {
     core: Arc<Core>,
+    /// Node and incarnation.
+    owner: (NodeId, u32),
     place: Place,
     peer: SocketAddr,
 }
 
 impl Socket {
-    fn stream(core: Arc<Core>, place: Place) -> Stream {
+    fn stream(core: Arc<Core>, owner: (NodeId, u32), place: Place) -> Stream {
         let peer = core.lock().network.peer_addr(place);
-        Stream::new(Socket { core, place, peer })
+        Stream::new(Socket { core, owner, place, peer })
+    }
+
+    /// Whether the program lives. I/O of a dead incarnation never completes, also in
+    /// tasks that were spawned past the host.
+    fn is_alive(&self) -> bool {
+        self.core.world.is_alive(self.owner.0, self.owner.1)
     }
 }
 
@@ -35,6 +43,9 @@ impl AsyncRead for Socket {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.is_alive() {
+            return Poll::Pending;
+        }
         self.core
             .change(|state, effects| state.network.poll_read(self.place, context, buffer, effects))
     }
@@ -46,6 +57,9 @@ impl AsyncWrite for Socket {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if !self.is_alive() {
+            return Poll::Pending;
+        }
         let Socket { core, place, .. } = &*self;
         core.change(|state, effects| {
             let network = &mut state.network;
@@ -58,10 +72,14 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.is_alive() {
+            return Poll::Pending;
+        }
         let Socket { core, place, .. } = &*self;
         core.change(|state, effects| {
             state.network.shutdown(&mut state.queue, &core.world, *place, effects);
         });
+        // Of a connection that is over, tokio too says that all is well.
         Poll::Ready(Ok(()))
     }
 }
@@ -71,14 +89,18 @@ impl Transport for Socket {
         self.peer
     }
 
-    fn set_keepalive(&mut self, idle: Option<Duration>) -> io::Result<()> {
-        match idle {
-            None => Ok(()),
-            Some(_) => Err(io::Error::new(
-                io::ErrorKind::Unsupported,
-                "keepalive probes are not simulated on the event engine yet",
-            )),
-        }
+    fn set_keepalive(&mut self, keepalive: Option<Keepalive>) -> io::Result<()> {
+        let core = &self.core;
+        let state = &mut *core.lock();
+        state.network.set_keepalive(&mut state.queue, core.now_us(), self.place, keepalive);
+        Ok(())
+    }
+
+    fn set_user_timeout(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        let core = &self.core;
+        let state = &mut *core.lock();
+        state.network.set_user_timeout(&mut state.queue, core.now_us(), self.place, limit);
+        Ok(())
     }
 
     fn abort(&mut self) {
@@ -89,6 +111,9 @@ impl Transport for Socket {
     }
 
     fn poll_peer_closed(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if !self.is_alive() {
+            return Poll::Pending;
+        }
         self.core.lock().network.poll_peer_closed(self.place, context)
     }
 }
@@ -105,15 +130,16 @@ impl Drop for Socket {
 /// A connect under way.
 pub(super) struct Connect {
     core: Arc<Core>,
-    from: NodeId,
+    /// Node and incarnation.
+    owner: (NodeId, u32),
     to: NodeId,
     port: u16,
     opened: Option<(u32, u32)>,
 }
 
 impl Connect {
-    pub(super) fn new(core: Arc<Core>, from: NodeId, to: NodeId, port: u16) -> Self {
-        Connect { core, from, to, port, opened: None }
+    pub(super) fn new(core: Arc<Core>, owner: (NodeId, u32), to: NodeId, port: u16) -> Self {
+        Connect { core, owner, to, port, opened: None }
     }
 }
 
@@ -122,7 +148,10 @@ impl Future for Connect {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let core = self.core.clone();
-        let (from, to, port) = (self.from, self.to, self.port);
+        let (from, to, port) = (self.owner.0, self.to, self.port);
+        if !core.world.is_alive(from, self.owner.1) {
+            return Poll::Pending;
+        }
         let opened = *self.opened.get_or_insert_with(|| {
             core.change(|state, effects| {
                 let network = &mut state.network;
@@ -134,7 +163,7 @@ impl Future for Connect {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(())) => {
                 self.opened = None;
-                Poll::Ready(Ok(Socket::stream(core, (opened.0, opened.1, 0))))
+                Poll::Ready(Ok(Socket::stream(core, self.owner, (opened.0, opened.1, 0))))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
         }
@@ -174,10 +203,14 @@ impl Accept for Listens {
 
     fn accept(&self) -> BoxFuture<'_, io::Result<Stream>> {
         Box::pin(std::future::poll_fn(|context| {
+            if !self.core.world.is_alive(self.node, self.incarnation) {
+                return Poll::Pending;
+            }
             let at = (self.node, self.port);
             let result = self.core.lock().network.poll_accept(at, context);
             result.map_ok(|(index, generation)| {
-                Socket::stream(self.core.clone(), (index, generation, 1))
+                let owner = (self.node, self.incarnation);
+                Socket::stream(self.core.clone(), owner, (index, generation, 1))
             })
         }))
     }

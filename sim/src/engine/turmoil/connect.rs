@@ -17,16 +17,10 @@ use lockstorm::host::{BoxFuture, Stream};
 use turmoil::net::TcpStream;
 
 use super::link;
-use super::listener::BACKLOG;
 use super::network::Network;
 use super::socket::Socket;
 use super::substrate::until;
 use crate::engine::world::{NodeId, Touch};
-
-/// When SYNs are repeated, s after the first (tcp_syn_retries = 6) …
-const SYN_REPEATS_S: [u64; 6] = [1, 3, 7, 15, 31, 63];
-/// … and when the kernel gives up.
-const GIVE_UP_S: u64 = 127;
 
 /// What a SYN would meet.
 enum Prospect {
@@ -42,8 +36,8 @@ pub(super) async fn connect(
     port: u16,
 ) -> io::Result<Stream> {
     let node = owner.0;
-    let first_us = network.world.now_us();
-    for repeat_s in SYN_REPEATS_S.into_iter().chain([GIVE_UP_S]) {
+    let mut repeat_us = network.world.now_us();
+    for repeats in 0..=network.kernel.syn_repeats() {
         let sent_us = network.world.now_us();
         let prospect = prospect(&network, node, to, port);
         if !matches!(prospect, Prospect::Silence) {
@@ -64,10 +58,9 @@ pub(super) async fn connect(
                 let address = SocketAddr::from((link::address(to), port));
                 match Handshake::new(network.clone(), owner, address).await {
                     Ok(stream) => {
-                        let number = network.number_socket();
+                        let connection = network.open(stream);
                         let to_address = (to, address);
-                        let socket =
-                            Socket::stream(network.clone(), owner, to_address, (stream, number));
+                        let socket = Socket::stream(network.clone(), owner, to_address, connection);
                         // turmoil's handshake is told to the caller as soon as it is
                         // accepted: wait for the way back.
                         until_open(&network, node, to, sent_us + round_trip_us).await;
@@ -79,7 +72,7 @@ pub(super) async fn connect(
                 }
             }
         }
-        let repeat_us = first_us + repeat_s * 1_000_000;
+        repeat_us += network.kernel.syn_wait_us(repeats);
         if repeat_us > network.world.now_us() {
             until(&network, repeat_us).await;
         }
@@ -98,7 +91,7 @@ fn prospect(network: &Network, node: NodeId, to: NodeId, port: u16) -> Prospect 
     }
     match state.listening.get(&(to, port)) {
         None => Prospect::Refusal,
-        Some(backlog) if backlog.len() >= BACKLOG => Prospect::Silence,
+        Some(backlog) if network.is_full(backlog.len()) => Prospect::Silence,
         Some(_) => Prospect::Handshake,
     }
 }

@@ -16,6 +16,7 @@ pub(super) struct TurmoilControl(pub(super) Arc<Network>);
 impl Control for TurmoilControl {
     fn crash_process(&self, node: NodeId) {
         if self.0.world.crash(node) {
+            self.0.reset_waiting_writers(node);
             self.0.end_program(node);
             self.0.operate(HostOperation::EndProgram(node));
         }
@@ -53,6 +54,10 @@ impl Control for TurmoilControl {
 
     fn slow(&self, from: NodeId, to: NodeId, extra_us: u64) {
         self.0.slow(from, to, extra_us);
+    }
+
+    fn reset(&self, a: NodeId, b: NodeId) {
+        self.0.reset(a, b);
     }
 
     fn change_clock(&self, node: NodeId, change: ClockChange) {

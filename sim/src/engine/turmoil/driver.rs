@@ -163,7 +163,7 @@ fn operate_links(sim: &mut Sim<'_>, network: &Network) {
             Some(LinkOperation::Set(a, b)) => link::set(sim, network.is_held(a, b), a, b),
             Some(LinkOperation::SetLatency(a, b)) => set_latency(sim, network, a, b),
             Some(LinkOperation::LookAt(a, b)) => look_at(sim, network, a, b),
-            Some(LinkOperation::ForgetHeld(node)) => network.forget_held(sim, node),
+            Some(LinkOperation::ForgetHeld(node, peers)) => network.forget_held(sim, node, &peers),
             None => return,
         }
     }

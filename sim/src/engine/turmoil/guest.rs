@@ -14,10 +14,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use lockstorm::Host;
-use lockstorm::host::{Accept, BoxFuture, Listener, Machine, Stream, Task, Transport};
+use lockstorm::host::{Accept, BoxFuture, Keepalive, Listener, Machine, Stream, Task, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use turmoil::net::{TcpListener, TcpStream};
 
+use super::socket::unless_asked_for;
 use crate::draw::Draw;
 use crate::engine::clock::WALL_ORIGIN_US;
 
@@ -144,9 +145,12 @@ impl Transport for Socket {
         self.peer
     }
 
-    fn set_keepalive(&mut self, _idle: Option<Duration>) -> io::Result<()> {
-        // turmoil has no probes: a silent peer is found by timeouts alone.
-        Ok(())
+    fn set_keepalive(&mut self, keepalive: Option<Keepalive>) -> io::Result<()> {
+        unless_asked_for(keepalive.is_some(), "keepalive probes")
+    }
+
+    fn set_user_timeout(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        unless_asked_for(limit.is_some(), "a user timeout")
     }
 
     fn abort(&mut self) {

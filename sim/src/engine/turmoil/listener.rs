@@ -12,23 +12,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lockstorm::host::{Accept, BoxFuture, Listener, Stream};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
-use turmoil::net::{TcpListener, TcpStream};
+use turmoil::net::TcpListener;
 
 use super::network::Network;
-use super::socket::Socket;
+use super::socket::{Connection, Socket};
 use crate::engine::world::NodeId;
 
-/// Connections that wait for the program to accept them. A SYN that would add to a
-/// full backlog is dropped, and repeated by its kernel.
-pub(super) const BACKLOG: usize = 128;
-
-/// A connection that waits: turmoil's stream, its number, its peer.
-type Connection = (TcpStream, u64, SocketAddr);
-
-/// Connections that the program has not accepted yet.
+/// Connections that the program has not accepted yet. A SYN that would add to a full
+/// backlog is dropped, and repeated by its kernel.
 #[derive(Default)]
 pub(super) struct Backlog {
-    ready: Mutex<VecDeque<Connection>>,
+    ready: Mutex<VecDeque<(Connection, SocketAddr)>>,
     arrived: Notify,
 }
 
@@ -37,12 +31,12 @@ impl Backlog {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    fn push(&self, connection: Connection) {
+    fn push(&self, connection: (Connection, SocketAddr)) {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner).push_back(connection);
         self.arrived.notify_one();
     }
 
-    fn pop(&self) -> Option<Connection> {
+    fn pop(&self) -> Option<(Connection, SocketAddr)> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 }
@@ -85,11 +79,11 @@ async fn complete_handshakes(
     backlog: Arc<Backlog>,
 ) {
     while let Ok((stream, peer)) = listener.accept().await {
-        let number = network.number_socket();
+        let connection = network.open(stream);
         if !network.world.is_alive(owner.0, owner.1) {
-            return network.close(owner, number, stream);
+            return network.close(owner, connection.number, connection.stream);
         }
-        backlog.push((stream, number, peer));
+        backlog.push((connection, peer));
     }
 }
 
@@ -109,9 +103,9 @@ impl Accept for Listening {
 
     fn accept(&self) -> BoxFuture<'_, io::Result<Stream>> {
         Box::pin(async {
-            let (stream, number, address) = loop {
-                if let Some(connection) = self.backlog.pop() {
-                    break connection;
+            let (connection, address) = loop {
+                if let Some(ready) = self.backlog.pop() {
+                    break ready;
                 }
                 self.backlog.arrived.notified().await;
             };
@@ -121,7 +115,7 @@ impl Accept for Listening {
             };
             let peer = peer.ok_or(io::ErrorKind::AddrNotAvailable)?;
             let owner = (self.node, self.incarnation);
-            Ok(Socket::stream(self.network.clone(), owner, (peer, address), (stream, number)))
+            Ok(Socket::stream(self.network.clone(), owner, (peer, address), connection))
         })
     }
 }
@@ -141,7 +135,8 @@ impl Drop for Listening {
             }
         };
         drop(removed);
-        while let Some((stream, number, _)) = self.backlog.pop() {
+        while let Some((Connection { stream, number, .. }, _)) = self.backlog.pop() {
+            self.network.send_reset(number);
             self.network.close((self.node, self.incarnation), number, stream);
         }
     }

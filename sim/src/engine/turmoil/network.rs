@@ -4,17 +4,20 @@
 //! Locking: one mutex, never held while turmoil, the world or a closure is called.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 use turmoil::net::TcpStream;
 
+use super::breaker::Breaker;
 use super::latency::Latency;
 use super::link::{self, Inside, Links};
 use super::listener::Backlog;
-use crate::engine::Stage;
+use super::socket::Connection;
 use crate::engine::world::{NodeId, Touch, World};
+use crate::engine::{Kernel, Stage};
 
 /// Something that a fault or the storm wants done at a time.
 pub(super) type Action = Box<dyn FnOnce() + Send>;
@@ -27,8 +30,8 @@ pub(super) enum LinkOperation {
     SetLatency(NodeId, NodeId),
     /// It was just cut: has that caught anything on the wire?
     LookAt(NodeId, NodeId),
-    /// What a dead machine had on links that are cut is lost.
-    ForgetHeld(NodeId),
+    /// What a dead machine had on its links to these nodes, which were cut, is lost.
+    ForgetHeld(NodeId, Vec<NodeId>),
 }
 
 /// What turmoil can only be told of a host between two steps.
@@ -59,6 +62,8 @@ pub(super) struct State {
     pub(super) silent: BTreeSet<NodeId>,
     /// Sockets of dead programs, by node and in the order in which they were opened.
     buried: BTreeMap<(NodeId, u64), TcpStream>,
+    /// The open sockets, by number: their addresses, here and there, and their marks.
+    breakers: BTreeMap<u64, (Pair, Arc<Breaker>)>,
     /// The incarnation that a host's software is to run when turmoil starts it.
     pub(super) incarnations: Vec<Option<u32>>,
     pub(super) link_operations: VecDeque<LinkOperation>,
@@ -67,10 +72,26 @@ pub(super) struct State {
     scheduled: u64,
 }
 
+/// The longest backlog: well below the number of SYNs at which turmoil panics.
+const BACKLOG_MAX: usize = 512;
+
+/// Addresses of a connection, here and there.
+type Pair = (SocketAddr, SocketAddr);
+
+/// Marks one end as reset and wakes its program. True if it was not reset before.
+fn strike(breaker: &Breaker) -> bool {
+    let (is_first, wakers) = breaker.strike();
+    for waker in wakers {
+        waker.wake();
+    }
+    is_first
+}
+
 pub(super) struct Network {
     pub(super) world: Arc<World>,
     pub(super) latency: Latency,
     pub(super) tick_us: u64,
+    pub(super) kernel: Kernel,
     /// One for each node, told when its clock changes.
     pub(super) clocks: Vec<Notify>,
     /// Told when a link heals.
@@ -91,6 +112,7 @@ impl Network {
             world: stage.world.clone(),
             latency: Latency::fit(stage.links, tick_us),
             tick_us,
+            kernel: stage.kernel,
             clocks: (0..nodes).map(|_| Notify::new()).collect(),
             healed: Notify::new(),
             state: Mutex::new(State { incarnations: vec![None; nodes], ..State::default() }),
@@ -241,10 +263,13 @@ impl Network {
     pub(super) fn end_machine(&self, node: NodeId) {
         self.lock().silent.insert(node);
         self.end_program(node);
+        // Which links are cut is asked now: a heal may follow before turmoil is told.
+        let peers = self.nodes().filter(|peer| *peer != node && self.is_held(node, *peer));
+        let peers: Vec<_> = peers.collect();
         if ::turmoil::in_simulation() {
-            self.forget_held(&Inside, node);
+            self.forget_held(&Inside, node, &peers);
         } else {
-            self.lock().link_operations.push_back(LinkOperation::ForgetHeld(node));
+            self.lock().link_operations.push_back(LinkOperation::ForgetHeld(node, peers));
         }
     }
 
@@ -253,12 +278,15 @@ impl Network {
     }
 
     /// What a dead machine's kernel wanted to send and a cut has kept is lost with it.
-    pub(super) fn forget_held(&self, switches: &dyn link::Switches, node: NodeId) {
-        for peer in self.nodes().filter(|peer| *peer != node) {
-            if self.is_held(node, peer) {
-                link::forget(switches, node, peer);
-                link::set(switches, true, node, peer);
-            }
+    pub(super) fn forget_held(
+        &self,
+        switches: &dyn link::Switches,
+        node: NodeId,
+        peers: &[NodeId],
+    ) {
+        for peer in peers {
+            link::forget(switches, node, *peer);
+            link::set(switches, self.is_held(node, *peer), node, *peer);
         }
     }
 
@@ -297,9 +325,110 @@ impl Network {
         self.sockets.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Whether a backlog of so many connections takes no more.
+    pub(super) fn is_full(&self, backlog: usize) -> bool {
+        self.kernel.is_full(backlog) || backlog >= BACKLOG_MAX
+    }
+
+    /// Keeps the mark of a socket that was opened now.
+    pub(super) fn open(&self, stream: TcpStream) -> Connection {
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        let here = stream.local_addr().unwrap_or(nowhere);
+        let there = stream.peer_addr().unwrap_or(nowhere);
+        let (number, breaker) = (self.number_socket(), Arc::new(Breaker::default()));
+        self.lock().breakers.insert(number, ((here, there), breaker.clone()));
+        Connection { stream, number, breaker }
+    }
+
+    /// The node of an address.
+    fn node_at(&self, address: SocketAddr) -> Option<NodeId> {
+        match address.ip() {
+            IpAddr::V4(ip) => self.world.node_at(ip),
+            IpAddr::V6(_) => None,
+        }
+    }
+
+    /// Resets all connections between two nodes.
+    pub(super) fn reset(&self, a: NodeId, b: NodeId) {
+        let between = {
+            let mut all: Vec<_> = self.lock().breakers.values().cloned().collect();
+            all.retain(|((here, there), _)| {
+                let nodes = (self.node_at(*here), self.node_at(*there));
+                nodes == (Some(a), Some(b)) || nodes == (Some(b), Some(a))
+            });
+            all
+        };
+        for (_, breaker) in between {
+            if strike(&breaker) {
+                self.world.touch(Touch::Reset { a, b });
+            }
+        }
+    }
+
+    /// Sends a reset to the other end of a socket. It travels as fast as anything on its
+    /// link: behind it comes turmoil's FIN, which is not to be heard. A cut eats it.
+    pub(super) fn send_reset(self: &Arc<Self>, number: u64) {
+        let Some((here, there)) = self.lock().breakers.get(&number).map(|(pair, _)| *pair) else {
+            return;
+        };
+        let (Some(from), Some(to)) = (self.node_at(here), self.node_at(there)) else { return };
+        self.sent(from, to);
+        if self.is_held(from, to) {
+            return;
+        }
+        let delay_us = match from == to {
+            true => self.tick_us,
+            false => self.latency_us(from, to) - self.latency.median_us + self.latency.min_us,
+        };
+        let network = self.clone();
+        let arrive = move || {
+            if network.is_held(from, to) {
+                network.world.touch(Touch::Cut { from, to });
+            } else if let Some(breaker) = network.breaker_of((there, here)) {
+                strike(&breaker);
+            }
+        };
+        self.schedule(delay_us, Box::new(arrive));
+    }
+
+    fn breaker_of(&self, pair: Pair) -> Option<Arc<Breaker>> {
+        let breakers = &self.lock().breakers;
+        let mut found = breakers.values().filter(|(of, _)| *of == pair);
+        found.next().map(|(_, breaker)| breaker.clone())
+    }
+
+    /// The other ends of the node's sockets that wait for room will be reset, for there
+    /// is something that was not read. turmoil resets them too, and does not wake them.
+    pub(super) fn reset_waiting_writers(self: &Arc<Self>, node: NodeId) {
+        let all: Vec<_> =
+            self.lock().breakers.iter().map(|(number, (pair, _))| (*number, pair.0)).collect();
+        let of_node = all.into_iter().filter(|(_, here)| self.node_at(*here) == Some(node));
+        for (number, _) in of_node {
+            self.reset_waiting_writer(number);
+        }
+    }
+
+    fn reset_waiting_writer(self: &Arc<Self>, number: u64) {
+        let pair = self.lock().breakers.get(&number).map(|((here, there), _)| (*there, *here));
+        let other = pair.and_then(|pair| self.breaker_of(pair));
+        if other.is_some_and(|other| other.waits_for_room()) {
+            self.send_reset(number);
+        }
+    }
+
     /// Closes a socket. Those of a dead program are kept for its host to close, in the
     /// order of their numbers.
-    pub(super) fn close(&self, (node, incarnation): (NodeId, u32), number: u64, stream: TcpStream) {
+    pub(super) fn close(
+        self: &Arc<Self>,
+        (node, incarnation): (NodeId, u32),
+        number: u64,
+        stream: TcpStream,
+    ) {
+        if self.world.is_alive(node, incarnation) {
+            self.reset_waiting_writer(number);
+        }
+        let breaker = self.lock().breakers.remove(&number);
+        drop(breaker);
         if !self.world.is_alive(node, incarnation) {
             self.lock().buried.insert((node, number), stream);
         }

@@ -1,16 +1,21 @@
 //! A connection in a program's hands, around turmoil's.
+//!
+//! Where turmoil tells the end of a connection otherwise than Linux does, it is mended
+//! here: an error is told once, to whoever reads or writes first; after it a reader
+//! finds the end of the stream and a writer a broken pipe.
 
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use lockstorm::host::{Stream, Transport};
+use lockstorm::host::{Keepalive, Stream, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use turmoil::net::TcpStream;
 
+use super::breaker::{Breaker, Wait};
 use super::network::Network;
 use crate::engine::world::NodeId;
 
@@ -18,16 +23,30 @@ use crate::engine::world::NodeId;
 /// segments and not bytes.
 const SEGMENT_BYTES: usize = 16 * 1024;
 
+/// turmoil's stream, with its number in the [`Network`] and its mark.
+pub(super) struct Connection {
+    pub(super) stream: TcpStream,
+    pub(super) number: u64,
+    pub(super) breaker: Arc<Breaker>,
+}
+
 pub(super) struct Socket {
     network: Arc<Network>,
     /// Node and incarnation.
     owner: (NodeId, u32),
     peer: (NodeId, SocketAddr),
     number: u64,
+    breaker: Arc<Breaker>,
     /// `None` once dropped.
     stream: Option<TcpStream>,
     finished: bool,
     aborted: bool,
+    /// Whether the program has read the end of the stream.
+    peer_finished: bool,
+    /// Whether the program was told that the connection is broken.
+    told: bool,
+    /// Whether the last write found no room.
+    waits_for_room: bool,
 }
 
 impl Socket {
@@ -35,11 +54,22 @@ impl Socket {
         network: Arc<Network>,
         owner: (NodeId, u32),
         peer: (NodeId, SocketAddr),
-        (stream, number): (TcpStream, u64),
+        connection: Connection,
     ) -> Stream {
-        let stream = Some(stream);
-        let (finished, aborted) = (false, false);
-        Stream::new(Socket { network, owner, peer, number, stream, finished, aborted })
+        let Connection { stream, number, breaker } = connection;
+        Stream::new(Socket {
+            network,
+            owner,
+            peer,
+            number,
+            breaker,
+            stream: Some(stream),
+            finished: false,
+            aborted: false,
+            peer_finished: false,
+            told: false,
+            waits_for_room: false,
+        })
     }
 
     /// turmoil's stream, as long as its program lives. I/O of a dead incarnation
@@ -53,6 +83,36 @@ impl Socket {
 
     fn sent(&self) {
         self.network.sent(self.owner.0, self.peer.0);
+    }
+
+    /// Whether the peer's close is the next thing to read.
+    fn has_met_the_end(&mut self) -> bool {
+        let mut byte = [0u8; 1];
+        let mut buffer = ReadBuf::new(&mut byte);
+        let mut context = Context::from_waker(Waker::noop());
+        let peek = |stream: &mut TcpStream| stream.poll_peek(&mut context, &mut buffer);
+        matches!(self.living().map(peek), Some(Poll::Ready(Ok(0))))
+    }
+
+    /// What a reader finds where a connection was reset.
+    fn read_broken(&mut self) -> Poll<io::Result<()>> {
+        Poll::Ready(match std::mem::replace(&mut self.told, true) || self.peer_finished {
+            true => Ok(()),
+            false => Err(io::ErrorKind::ConnectionReset.into()),
+        })
+    }
+
+    /// What a writer finds where a connection was reset.
+    fn write_broken(&mut self) -> Poll<io::Result<usize>> {
+        // Behind a mark waits the FIN of the end that was closed abortively.
+        if !self.told && !self.breaker.is_struck() && self.has_met_the_end() {
+            self.peer_finished = true;
+        }
+        let is_told = std::mem::replace(&mut self.told, true);
+        Poll::Ready(Err(match is_told || self.peer_finished || self.finished {
+            true => io::ErrorKind::BrokenPipe.into(),
+            false => io::ErrorKind::ConnectionReset.into(),
+        }))
     }
 }
 
@@ -69,9 +129,23 @@ impl AsyncRead for Socket {
         if self.aborted {
             return Poll::Ready(Err(aborted()));
         }
-        match self.living() {
-            Some(stream) => Pin::new(stream).poll_read(context, buffer),
-            None => Poll::Pending,
+        let before = buffer.filled().len();
+        let Some(stream) = self.living() else { return Poll::Pending };
+        let poll = Pin::new(stream).poll_read(context, buffer);
+        let has_read = buffer.filled().len() > before || buffer.remaining() == 0;
+        match poll {
+            Poll::Ready(Ok(())) if has_read => poll,
+            Poll::Ready(Err(_)) => self.read_broken(),
+            // What was there before a reset can still be read; a close after it cannot.
+            _ if self.breaker.is_struck() => self.read_broken(),
+            Poll::Ready(Ok(())) => {
+                self.peer_finished = true;
+                poll
+            }
+            Poll::Pending => {
+                self.breaker.keep(Wait::Read, context);
+                Poll::Pending
+            }
         }
     }
 }
@@ -86,10 +160,19 @@ impl AsyncWrite for Socket {
             return Poll::Ready(Err(aborted()));
         }
         let segment = &bytes[..bytes.len().min(SEGMENT_BYTES)];
+        if self.breaker.is_struck() {
+            return self.write_broken();
+        }
         let Some(stream) = self.living() else { return Poll::Pending };
         let poll = Pin::new(stream).poll_write(context, segment);
-        if let Poll::Ready(Ok(1..)) = poll {
-            self.sent();
+        if std::mem::replace(&mut self.waits_for_room, poll.is_pending()) && poll.is_ready() {
+            self.breaker.has_written();
+        }
+        match &poll {
+            Poll::Ready(Ok(1..)) => self.sent(),
+            Poll::Ready(Ok(0)) => {}
+            Poll::Ready(Err(_)) => return self.write_broken(),
+            Poll::Pending => self.breaker.keep(Wait::Write, context),
         }
         poll
     }
@@ -99,16 +182,20 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.finished {
+        // Of a connection that is over, tokio too says that all is well.
+        if self.finished || self.breaker.is_struck() {
             return Poll::Ready(Ok(()));
         }
         let Some(stream) = self.living() else { return Poll::Pending };
-        let poll = Pin::new(stream).poll_shutdown(context);
-        if poll.is_ready() {
-            self.finished = true;
-            self.sent();
+        match Pin::new(stream).poll_shutdown(context) {
+            Poll::Ready(Ok(())) => {
+                self.finished = true;
+                self.sent();
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(_)) => Poll::Ready(Ok(())),
+            Poll::Pending => Poll::Pending,
         }
-        poll
     }
 }
 
@@ -117,18 +204,23 @@ impl Transport for Socket {
         self.peer.1
     }
 
-    fn set_keepalive(&mut self, _idle: Option<Duration>) -> io::Result<()> {
-        // turmoil has no probes: a silent peer is found by timeouts alone.
-        Ok(())
+    fn set_keepalive(&mut self, keepalive: Option<Keepalive>) -> io::Result<()> {
+        unless_asked_for(keepalive.is_some(), "keepalive probes")
+    }
+
+    fn set_user_timeout(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        unless_asked_for(limit.is_some(), "a user timeout")
     }
 
     fn abort(&mut self) {
         // turmoil resets only what has unread data; everything else it closes.
-        self.aborted = true;
+        if !std::mem::replace(&mut self.aborted, true) && !self.breaker.is_struck() {
+            self.network.send_reset(self.number);
+        }
     }
 
     fn poll_peer_closed(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.aborted {
+        if self.aborted || self.breaker.is_struck() {
             return Poll::Ready(());
         }
         let mut byte = [0u8; 1];
@@ -137,8 +229,22 @@ impl Transport for Socket {
         match stream.poll_peek(context, &mut buffer) {
             Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(()),
             // Unread bytes hide the close behind them; the reader will find it.
-            Poll::Ready(Ok(_)) | Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(_)) | Poll::Pending => {
+                self.breaker.keep(Wait::PeerClosed, context);
+                Poll::Pending
+            }
         }
+    }
+}
+
+/// turmoil's TCP has no timers; what needs one is refused and never left out in silence.
+pub(super) fn unless_asked_for(is_asked_for: bool, what: &str) -> io::Result<()> {
+    match is_asked_for {
+        false => Ok(()),
+        true => Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            format!("turmoil's TCP has no means for {what}; use timeouts of the program's own"),
+        )),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Connections as programs use them: opening, listening, reading, writing, closing.
+//! Connections as programs use them: opening, reading, writing, closing.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::{Buf, Bytes};
 use tokio::io::ReadBuf;
 
-use super::{Connection, Content, EPHEMERAL_FIRST, End, Listening, Network, Segment, WINDOW_BYTES};
+use super::{Connection, Content, EPHEMERAL_FIRST, End, Network, Segment, WINDOW_BYTES};
 use crate::engine::event::core::{Effects, Step};
 use crate::engine::event::queue::Queue;
 use crate::engine::world::{NodeId, World};
@@ -29,7 +29,13 @@ impl End {
             node,
             life,
             held,
-            broken: None,
+            left_at_us: 0,
+            broken: false,
+            error: None,
+            heard_at_us: 0,
+            probing: None,
+            probings: 0,
+            user_timeout_us: None,
             expected: 0,
             early: Default::default(),
             unread: Default::default(),
@@ -38,8 +44,11 @@ impl End {
             watcher: None,
             numbered: 0,
             outstanding: 0,
+            outstanding_segments: 0,
+            full_since_us: None,
             undelivered: Default::default(),
             retransmission: None,
+            retransmissions: 0,
             last_arrival_us: 0,
             finished: false,
             writer: None,
@@ -48,9 +57,17 @@ impl End {
 
     /// The connection is over at this end; what was received can still be read.
     pub(super) fn break_with(&mut self, kind: io::ErrorKind, effects: &mut Effects) {
-        if self.broken.is_none() {
-            self.broken = Some(kind);
+        if !self.broken {
+            self.broken = true;
+            // tcp_reset: who knows that the peer is done learns that his pipe is broken.
+            let is_known_end = self.peer_finished && !self.finished;
+            self.error = Some(match kind {
+                io::ErrorKind::ConnectionReset if is_known_end => io::ErrorKind::BrokenPipe,
+                kind => kind,
+            });
         }
+        self.full_since_us = None;
+        self.retransmission = None;
         self.undelivered.clear();
         self.early.clear();
         effects.wake(self.reader.take());
@@ -69,11 +86,12 @@ impl End {
 impl Connection {
     /// Whether neither end needs it any more.
     pub(super) fn is_over(&self) -> bool {
-        self.ends.iter().all(|end| {
-            !end.held && (end.broken.is_some() || (end.finished && end.undelivered.is_empty()))
-        }) && (self.ends[0].broken.is_some()
-            || self.ends[1].broken.is_some()
-            || self.ends.iter().all(|end| end.peer_finished))
+        self.ends
+            .iter()
+            .all(|end| !end.held && (end.broken || (end.finished && end.undelivered.is_empty())))
+            && (self.ends[0].broken
+                || self.ends[1].broken
+                || self.ends.iter().all(|end| end.peer_finished))
     }
 }
 
@@ -136,6 +154,7 @@ impl Network {
             ports: [local, port],
             ends: [End::new(from, lives.0, true), End::new(to, lives.1, false)],
             connector: None,
+            listener: None,
         });
         self.send_syn(queue, world, (index, generation, 0), effects);
         (index, generation)
@@ -157,67 +176,6 @@ impl Network {
             }
             Handshake::Established => Poll::Ready(Ok(())),
             Handshake::Failed(kind) => Poll::Ready(Err(kind.into())),
-        }
-    }
-
-    /// Begins to listen; 0 chooses a free port.
-    pub(in crate::engine::event) fn listen(&mut self, node: NodeId, port: u16) -> io::Result<u16> {
-        let port = match port {
-            0 => (EPHEMERAL_FIRST..=u16::MAX)
-                .find(|port| !self.listening.contains_key(&(node, *port)))
-                .ok_or(io::ErrorKind::AddrInUse)?,
-            port if self.listening.contains_key(&(node, port)) => {
-                return Err(io::ErrorKind::AddrInUse.into());
-            }
-            port => port,
-        };
-        self.listening.insert((node, port), Listening::default());
-        Ok(port)
-    }
-
-    /// The next connection that is ready.
-    pub(in crate::engine::event) fn poll_accept(
-        &mut self,
-        at: (NodeId, u16),
-        context: &mut Context<'_>,
-    ) -> Poll<io::Result<(u32, u32)>> {
-        let Some(listening) = self.listening.get_mut(&at) else {
-            return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
-        };
-        match listening.ready.pop_front() {
-            Some(ready) => Poll::Ready(Ok(ready)),
-            None => {
-                listening.acceptor = Some(context.waker().clone());
-                Poll::Pending
-            }
-        }
-    }
-
-    /// Stops listening: what was not accepted is reset.
-    pub(in crate::engine::event) fn stop_listening(
-        &mut self,
-        queue: &mut Queue<Step>,
-        world: &World,
-        at: (NodeId, u16),
-        effects: &mut Effects,
-    ) {
-        let Some(listening) = self.listening.remove(&at) else { return };
-        effects.wake(listening.acceptor);
-        for (index, generation) in listening.ready {
-            self.reset(queue, world, (index, generation, 1), effects);
-        }
-    }
-
-    pub(super) fn stop_listening_all(
-        &mut self,
-        queue: &mut Queue<Step>,
-        world: &World,
-        node: NodeId,
-        effects: &mut Effects,
-    ) {
-        let all: Vec<_> = self.listening.keys().filter(|(at, _)| *at == node).copied().collect();
-        for at in all {
-            self.stop_listening(queue, world, at, effects);
         }
     }
 
@@ -248,7 +206,7 @@ impl Network {
         };
         let [first, second] = &mut connection.ends;
         let (end, peer) = if side == 0 { (first, second) } else { (second, first) };
-        let mut taken = 0;
+        let (mut taken, mut segments) = (0, 0);
         while let Some(bytes) = end.unread.front_mut() {
             let count = bytes.len().min(buffer.remaining());
             if count == 0 {
@@ -259,21 +217,30 @@ impl Network {
             taken += count;
             if bytes.is_empty() {
                 end.unread.pop_front();
+                segments += 1;
             }
         }
         if taken > 0 {
-            let was_full = peer.outstanding >= WINDOW_BYTES;
+            let was_full = peer.is_full();
             peer.outstanding = peer.outstanding.saturating_sub(taken);
+            peer.outstanding_segments = peer.outstanding_segments.saturating_sub(segments);
             if was_full {
+                peer.full_since_us = None;
                 effects.wake(peer.writer.take());
+            }
+            if end.unread.is_empty() && (end.peer_finished || end.broken) {
+                effects.wake(end.watcher.take());
             }
             return Poll::Ready(Ok(()));
         }
         if buffer.remaining() == 0 || end.peer_finished {
             return Poll::Ready(Ok(()));
         }
-        if let Some(kind) = end.broken {
+        if let Some(kind) = end.error.take() {
             return Poll::Ready(Err(kind.into()));
+        }
+        if end.broken {
+            return Poll::Ready(Ok(()));
         }
         keep(&mut end.reader, context);
         Poll::Pending
@@ -293,24 +260,24 @@ impl Network {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         };
         let end = &mut connection.ends[usize::from(side)];
-        match end.broken {
-            Some(io::ErrorKind::TimedOut) => {
-                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-            }
-            Some(_) => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
-            None if end.finished => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
-            None => {}
+        if end.broken || end.finished {
+            let kind = end.error.take().unwrap_or(io::ErrorKind::BrokenPipe);
+            return Poll::Ready(Err(kind.into()));
         }
         if bytes.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        let room = WINDOW_BYTES.saturating_sub(end.outstanding);
-        if room == 0 {
+        if end.is_full() {
             keep(&mut end.writer, context);
             return Poll::Pending;
         }
-        let count = bytes.len().min(room);
+        let count = bytes.len().min(WINDOW_BYTES - end.outstanding);
         end.outstanding += count;
+        end.outstanding_segments += 1;
+        if end.is_full() {
+            end.full_since_us = Some(world.now_us());
+            self.watch_window(queue, world.now_us(), (index, generation, side));
+        }
         let segment = Segment::Data(Bytes::copy_from_slice(&bytes[..count]));
         self.send_segment(queue, world, (index, generation, 1 - side), segment, effects);
         Poll::Ready(Ok(count))
@@ -326,7 +293,7 @@ impl Network {
     ) {
         let Some(connection) = self.connection_mut(index, generation) else { return };
         let end = &mut connection.ends[usize::from(side)];
-        if end.finished || end.broken.is_some() {
+        if end.finished || end.broken {
             return;
         }
         end.finished = true;
@@ -349,11 +316,16 @@ impl Network {
             return;
         }
         end.held = false;
+        end.left_at_us = world.now_us();
         let has_unread = !end.unread.is_empty();
         if side == 0 && handshake != Handshake::Established {
             // Nothing was agreed: a late SYN-ACK will be answered with a reset, and the
             // timer that would repeat the SYN takes the connection away.
-            end.broken = Some(io::ErrorKind::ConnectionAborted);
+            end.broken = true;
+            if handshake == Handshake::Failed(io::ErrorKind::TimedOut) {
+                // That was its last.
+                self.remove(index);
+            }
             return;
         }
         if has_unread {
@@ -375,14 +347,14 @@ impl Network {
         let Some(connection) = self.connection_mut(index, generation) else { return };
         let end = &mut connection.ends[usize::from(side)];
         end.held = false;
-        if end.broken.is_none() {
+        if !end.broken {
             end.break_with(io::ErrorKind::ConnectionAborted, effects);
             self.send(queue, world, (index, generation, 1 - side), Content::Reset, effects);
         }
         self.remove_if_over(index, generation);
     }
 
-    /// Ready once the peer's close or reset has arrived.
+    /// Ready once the peer's close or reset has arrived and nothing is to be read before it.
     pub(in crate::engine::event) fn poll_peer_closed(
         &mut self,
         (index, generation, side): Place,
@@ -392,7 +364,7 @@ impl Network {
             return Poll::Ready(());
         };
         let end = &mut connection.ends[usize::from(side)];
-        if end.peer_finished || end.broken.is_some() {
+        if (end.peer_finished || end.broken) && end.unread.is_empty() {
             return Poll::Ready(());
         }
         keep(&mut end.watcher, context);

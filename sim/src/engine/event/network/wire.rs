@@ -1,14 +1,14 @@
-//! The wire: sending, arriving, retransmitting.
+//! The wire: sending and arriving.
 
 use std::io;
 
-use super::{
-    BACKLOG, Connection, Content, FIRST_RTO_US, Handshake, Network, Packet, Place,
-    RETRANSMIT_FOR_US, RTO_MAX_US, Retransmission, SYN_REPEATS, Segment,
-};
+use super::{Connection, Content, Handshake, Network, Packet, Place, Segment};
 use crate::engine::event::core::{Effects, Step};
 use crate::engine::event::queue::Queue;
 use crate::engine::world::{Touch, World};
+
+/// Segments that a kernel sends without an acknowledgement (the initial window).
+const UNACKNOWLEDGED_MAX: usize = 10;
 
 impl Network {
     /// Puts something that is not numbered on the wire towards `to_side`; a cut eats it.
@@ -41,13 +41,23 @@ impl Network {
         effects: &mut Effects,
     ) {
         let from_side = usize::from(1 - to_side);
-        let Some(connection) = self.connection_mut(index, generation) else { return };
+        let Some(connection) = self.connection(index, generation) else { return };
         let from = connection.ends[from_side].node;
         let to = connection.ends[usize::from(to_side)].node;
+        if connection.ends[from_side].only_greets() && !self.is_cut(from, to) {
+            // What is sent completes the handshake as well.
+            let place = (index, generation, 1 - to_side);
+            self.retransmit_now(queue, world, place, effects);
+        }
+        let Some(connection) = self.connection_mut(index, generation) else { return };
         let sender = &mut connection.ends[from_side];
         let number = sender.numbered;
         sender.numbered += 1;
-        let waits = !sender.undelivered.is_empty();
+        // Behind what waits to be sent again it waits too. What is merely unacknowledged
+        // holds nothing up until it is sent again, or until there is too much of it.
+        let is_blocked = sender.retransmission.is_some_and(|state| state.first_us.is_some())
+            || sender.undelivered.len() >= UNACKNOWLEDGED_MAX;
+        let waits = !sender.undelivered.is_empty() && (is_blocked || !self.is_cut(to, from));
         if !waits && !self.is_cut(from, to) {
             let content = Content::Segment(number, segment);
             let packet = Packet { connection: index, generation, to_side, content };
@@ -60,7 +70,7 @@ impl Network {
     }
 
     /// Schedules the arrival of a packet whose link is open.
-    fn launch(
+    pub(super) fn launch(
         &mut self,
         queue: &mut Queue<Step>,
         world: &World,
@@ -87,83 +97,6 @@ impl Network {
         queue.push(at_us, Step::Arrive(packet));
     }
 
-    /// Leaves a segment with its sender's kernel, to be sent again.
-    fn keep_undelivered(
-        &mut self,
-        queue: &mut Queue<Step>,
-        world: &World,
-        (index, generation, from_side): Place,
-        number: u64,
-        segment: Segment,
-    ) {
-        let Some(connection) = self.connection(index, generation) else { return };
-        let sender = &connection.ends[usize::from(from_side)];
-        // The kernel that would send it again may be gone, or have given up.
-        if self.has_lost_its_kernel(sender) || sender.broken.is_some() {
-            return;
-        }
-        let Some(connection) = self.connection_mut(index, generation) else { return };
-        let sender = &mut connection.ends[usize::from(from_side)];
-        sender.undelivered.insert(number, segment);
-        if sender.retransmission.is_none() {
-            let since_us = world.now_us();
-            sender.retransmission = Some(Retransmission { since_us, rto_us: FIRST_RTO_US });
-            let step = Step::Retransmit { connection: index, generation, side: from_side };
-            queue.push(since_us + FIRST_RTO_US, step);
-        }
-    }
-
-    /// A kernel's retransmission timer fired.
-    pub(in crate::engine::event) fn retransmit(
-        &mut self,
-        queue: &mut Queue<Step>,
-        world: &World,
-        (index, generation, side): Place,
-        effects: &mut Effects,
-    ) {
-        let now_us = world.now_us();
-        let Some(connection) = self.connection(index, generation) else { return };
-        let kernel_is_lost = self.has_lost_its_kernel(&connection.ends[usize::from(side)]);
-        let Some(connection) = self.connection_mut(index, generation) else { return };
-        let to = connection.ends[usize::from(1 - side)].node;
-        let sender = &mut connection.ends[usize::from(side)];
-        let from = sender.node;
-        let Some(state) = sender.retransmission else { return };
-        if kernel_is_lost || sender.undelivered.is_empty() {
-            sender.retransmission = None;
-            return;
-        }
-        if now_us - state.since_us >= RETRANSMIT_FOR_US {
-            sender.retransmission = None;
-            sender.undelivered.clear();
-            sender.break_with(io::ErrorKind::TimedOut, effects);
-            self.remove_if_over(index, generation);
-            return;
-        }
-        if self.is_cut(from, to) || self.dead[to.index()] {
-            if self.is_cut(from, to) {
-                effects.touch(Touch::Cut { from, to });
-            }
-            let rto_us = (state.rto_us * 2).min(RTO_MAX_US);
-            let step = Step::Retransmit { connection: index, generation, side };
-            queue.push(now_us + rto_us, step);
-            if let Some(connection) = self.connection_mut(index, generation) {
-                connection.ends[usize::from(side)].retransmission =
-                    Some(Retransmission { rto_us, ..state });
-            }
-            return;
-        }
-        let Some(connection) = self.connection_mut(index, generation) else { return };
-        let sender = &mut connection.ends[usize::from(side)];
-        sender.retransmission = None;
-        let again = std::mem::take(&mut sender.undelivered);
-        for (number, segment) in again {
-            let content = Content::Segment(number, segment);
-            let packet = Packet { connection: index, generation, to_side: 1 - side, content };
-            self.launch(queue, world, packet, effects);
-        }
-    }
-
     /// A connecting kernel had no answer to its SYN.
     pub(in crate::engine::event) fn repeat_syn(
         &mut self,
@@ -172,6 +105,7 @@ impl Network {
         (index, generation, tries): (u32, u32, u32),
         effects: &mut Effects,
     ) {
+        let repeats = self.kernel.syn_repeats();
         let Some(connection) = self.connection(index, generation) else { return };
         let connecting = &connection.ends[0];
         if !connecting.held || self.has_lost_its_kernel(connecting) {
@@ -184,7 +118,7 @@ impl Network {
             return;
         }
         let Some(connection) = self.connection_mut(index, generation) else { return };
-        if tries >= SYN_REPEATS {
+        if tries >= repeats {
             connection.handshake = Handshake::Failed(io::ErrorKind::TimedOut);
             effects.wake(connection.connector.take());
             return;
@@ -200,7 +134,7 @@ impl Network {
         (index, generation, tries): (u32, u32, u32),
         effects: &mut Effects,
     ) {
-        let wait_us = 1_000_000 << tries;
+        let wait_us = self.kernel.syn_wait_us(tries);
         let step = Step::RepeatSyn { connection: index, generation, tries };
         queue.push(world.now_us() + wait_us, step);
         self.send(queue, world, (index, generation, 1), Content::Syn, effects);
@@ -232,6 +166,17 @@ impl Network {
             return;
         }
         let place = (index, generation, to_side);
+        if let Content::Segment(number, segment) = &content {
+            let sender = (index, generation, 1 - to_side);
+            if self.is_cut(to, from) {
+                // It arrives, and the acknowledgement does not.
+                effects.touch(Touch::Cut { from: to, to: from });
+                self.keep_undelivered(queue, world, sender, *number, segment.clone());
+            } else {
+                let is_greeting = matches!(segment, Segment::Established);
+                self.acknowledge(world.now_us(), sender, *number, is_greeting);
+            }
+        }
         match content {
             Content::Syn => self.arrive_syn(queue, world, place, effects),
             // The machine was restarted and knows nothing of this connection.
@@ -259,6 +204,12 @@ impl Network {
             Content::Segment(number, segment) => {
                 self.arrive_segment(queue, world, place, (number, segment), effects);
             }
+            Content::Probe => self.arrive_probe(queue, world, place, effects),
+            Content::Answer => {
+                if let Some(connection) = self.connection_mut(index, generation) {
+                    connection.ends[usize::from(to_side)].hear(world.now_us());
+                }
+            }
         }
     }
 
@@ -280,17 +231,22 @@ impl Network {
         effects: &mut Effects,
     ) {
         let Some(connection) = self.connection(index, generation) else { return };
+        if connection.handshake != Handshake::SynSent {
+            // A repeated one that was slow.
+            return;
+        }
         let at = (connection.ends[1].node, connection.ports[1]);
         let Some(listening) = self.listening.get(&at) else {
             return self.send(queue, world, (index, generation, 0), Content::Refuse, effects);
         };
-        if listening.ready.len() >= BACKLOG {
+        if self.kernel.is_full(listening.ready.len()) {
             // A full backlog drops the SYN; the other kernel repeats it.
             return;
         }
-        let life = self.lives[at.0.index()];
+        let (life, listener) = (self.lives[at.0.index()], listening.number);
         if let Some(connection) = self.connection_mut(index, generation) {
             connection.ends[1].life = life;
+            connection.listener = Some(listener);
         }
         self.send(queue, world, (index, generation, 0), Content::SynAck, effects);
     }
@@ -311,6 +267,7 @@ impl Network {
             return self.answer_with_reset(queue, world, (index, generation, 0), effects);
         }
         connection.handshake = Handshake::Established;
+        connection.ends[0].hear(world.now_us());
         effects.wake(connection.connector.take());
         self.send_segment(queue, world, (index, generation, 1), Segment::Established, effects);
     }
@@ -323,9 +280,19 @@ impl Network {
         (number, segment): (u64, Segment),
         effects: &mut Effects,
     ) {
+        let sender = (index, generation, 1 - side);
+        if matches!(segment, Segment::Established) && self.is_backlog_full(index, generation) {
+            // The last step of the handshake is dropped as if it had been lost.
+            return self.keep_undelivered(queue, world, sender, number, segment);
+        }
         let Some(connection) = self.connection_mut(index, generation) else { return };
         let end = &mut connection.ends[usize::from(side)];
-        if end.broken.is_some() {
+        if end.broken {
+            // This kernel knows nothing of the connection any more.
+            return self.answer_with_reset(queue, world, (index, generation, side), effects);
+        }
+        end.hear(world.now_us());
+        if number < end.expected {
             return;
         }
         end.early.insert(number, segment);
@@ -356,23 +323,6 @@ impl Network {
             }
         }
         self.remove_if_over(index, generation);
-    }
-
-    /// The handshake is complete at the listening end. False if nobody listens now.
-    fn establish(&mut self, index: u32, generation: u32, effects: &mut Effects) -> bool {
-        let Some(connection) = self.connection(index, generation) else { return true };
-        let at = (connection.ends[1].node, connection.ports[1]);
-        match self.listening.get_mut(&at) {
-            Some(listening) => {
-                listening.ready.push_back((index, generation));
-                effects.wake(listening.acceptor.take());
-                if let Some(connection) = self.connection_mut(index, generation) {
-                    connection.ends[1].held = true;
-                }
-                true
-            }
-            None => false,
-        }
     }
 }
 
