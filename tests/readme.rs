@@ -12,13 +12,21 @@ fn the_turmoil_test_in_the_readme_is_the_one_that_runs() {
 }
 
 #[test]
-fn the_plan_in_the_readme_is_a_plan_whose_faults_strike() {
+fn the_plan_in_the_readme_loses_the_lock_and_oversells_on_both_engines() {
+    use lockstorm_sim::check::Kind;
+    use lockstorm_sim::engine::turmoil::Turmoil;
+
     for readme in READMES {
         let (_, rest) = readme.split_once("```toml\n").unwrap();
         let (plan, _) = rest.split_once("```").unwrap();
         let plan = lockstorm_sim::plan::file::parse("README.md", plan).unwrap();
         let run = lockstorm_sim::storm::run(&plan, &lockstorm_sim::engine::event::EventEngine);
         assert_eq!(run.judgement.goals.touched, [0, 1], "{:#?}", run.judgement);
+        let there = lockstorm_sim::storm::run(&plan, &Turmoil::default());
+        for run in [&run, &there] {
+            let oversold = run.judgement.has_violation(Kind::Oversell);
+            assert!(oversold, "{}: {:#?}", run.engine, run.judgement);
+        }
     }
 }
 

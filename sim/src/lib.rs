@@ -19,8 +19,9 @@
 
 #[cfg(not(tokio_unstable))]
 compile_error!(
-    "lockstorm-sim needs `--cfg tokio_unstable` (in .cargo/config.toml; an environment variable \
-     RUSTFLAGS switches that file's flags off): without it tokio's `select!` is outside the seed"
+    "lockstorm-sim needs `--cfg tokio_unstable`: write `[build]` and `rustflags = [\"--cfg\", \
+     \"tokio_unstable\"]` into .cargo/config.toml (an environment variable RUSTFLAGS switches that \
+     file off). Without it tokio's `select!` is outside the seed. Errors after this one follow from it"
 );
 
 pub mod check;

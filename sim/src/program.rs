@@ -1,7 +1,7 @@
 //! The command line: what the verbs and flags are, and who does them.
 //!
 //! Order of things: [`arguments`] is the grammar; [`demonstrate`], [`run`], [`hunt`],
-//! [`check`], [`kept`], [`serve`] do the verbs; [`say`] prints; [`exit`] has the codes.
+//! [`check`], [`kept`], [`serve`] do the verbs, [`plan_folder`] is where hunts write; [`say`] prints; [`exit`] has the codes.
 
 mod arguments;
 mod check;
@@ -9,6 +9,7 @@ mod demonstrate;
 mod exit;
 mod hunt;
 mod kept;
+mod plan_folder;
 mod run;
 mod say;
 mod serve;
@@ -43,6 +44,7 @@ pub fn main() -> ExitCode {
         Some(Verb::Worker) => work(),
     };
     match result {
+        Ok(_) if say::is_unsaid() => ExitCode::from(exit::INTERNAL),
         Ok(code) => ExitCode::from(code),
         Err(failure) => failure.tell(),
     }

@@ -3,7 +3,13 @@
 use assert_cmd::Command;
 
 fn lockstorm(arguments: &[&str]) -> (i32, String, String) {
-    let output = Command::cargo_bin("lockstorm").unwrap().args(arguments).output().unwrap();
+    let output = Command::cargo_bin("lockstorm")
+        .unwrap()
+        .args(arguments)
+        // As a user starts it, not as a child of cargo.
+        .env_remove("CARGO_MANIFEST_DIR")
+        .output()
+        .unwrap();
     (
         output.status.code().unwrap_or(-1),
         String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -63,6 +69,10 @@ fn bad_flags_are_refused() {
         &["run", "--lock", "reddis"],
         &["run", "--seed", "zebra"],
         &["run", "--set", "lock.lease=soon"],
+        &["run", "--set", "fence=full"],
+        &["hunt", "--seed", "0xffffffffffffffff", "--seeds", "2"],
+        &["hunt", "--seeds", "1", "--out", "Cargo.toml"],
+        &["seeds", "check", "nowhere"],
         &["run", "--set", "lock.lese=2s"],
         &["hunt", "--seeds", "0"],
         &["hunt", "--lock", "reddis", "--seeds", "3"],
@@ -158,4 +168,62 @@ fn the_help_names_the_verbs_and_exit_codes() {
     let (code, stdout, _) = lockstorm(&["--help"]);
     assert_eq!(code, 0);
     insta::assert_snapshot!(stdout);
+}
+
+#[test]
+fn one_broken_seed_file_does_not_hide_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let shelf = folder.path().join("known-unsafe");
+    std::fs::create_dir(&shelf).unwrap();
+    let good = concat!(env!("CARGO_MANIFEST_DIR"), "/../seeds/known-unsafe/no-lock-001.toml");
+    std::fs::copy(good, shelf.join("no-lock-001.toml")).unwrap();
+    std::fs::write(shelf.join("a-broken-one.toml"), "garbage\n").unwrap();
+    let (code, stdout, _) = lockstorm(&["seeds", "check", &folder.path().display().to_string()]);
+    assert_eq!(code, 64, "{stdout}");
+    assert!(stdout.contains("BROKEN "), "{stdout}");
+    assert!(stdout.contains("no-lock-001.toml"), "{stdout}");
+    assert!(stdout.ends_with("2 seed files, 0 not as expected, 1 cannot be read\n"), "{stdout}");
+}
+
+#[test]
+fn a_hunt_keeps_what_it_finds_and_drawn_plans_that_touch_nothing_do_not_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("found");
+    let out = out.to_str().unwrap();
+    // Seed 0x13 is inert.
+    let fenced = ["hunt", "--fence", "full", "--seed", "0x12", "--seeds", "3", "--out", out];
+    let (code, stdout, _) = lockstorm(&fenced);
+    assert_eq!(code, 0, "{stdout}");
+    assert!(stdout.contains("INERT"), "{stdout}");
+    let (code, stdout, _) =
+        lockstorm(&["hunt", "--fence", "full", "--seed", "0x13", "--seeds", "1"]);
+    assert_eq!(code, 2, "alone it proves nothing: {stdout}");
+    let (code, _, _) = lockstorm(&["hunt", "--seed", "0x1", "--seeds", "2", "--out", out]);
+    assert_eq!(code, 1);
+    let kept = std::fs::read_dir(out).unwrap().count();
+    assert_eq!(kept, 3, "one inert, two violations");
+}
+
+#[test]
+fn every_safe_run_can_be_repeated_and_compared() {
+    let (code, stdout, _) = lockstorm(&["run", "--calm", "--twice"]);
+    assert_eq!(code, 0, "{stdout}");
+    assert!(stdout.contains("the same trace in a fresh process"), "{stdout}");
+    let (code, stdout, _) =
+        lockstorm(&["hunt", "--calm", "--seeds", "12", "--twice", "--jobs", "2"]);
+    assert_eq!(code, 0, "{stdout}");
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+    // Only Linux has one.
+    let Ok(full) = full else { return };
+    let status = std::process::Command::new(assert_cmd::cargo::cargo_bin("lockstorm"))
+        .args(["run", "--print-plan"])
+        .stdout(full)
+        .stderr(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(70));
 }

@@ -62,6 +62,14 @@ impl Verdict {
         verdicts.into_iter().min_by_key(rank).unwrap_or(Verdict::Unknown)
     }
 
+    /// The verdict on plans that were drawn, not written. Some of many touch nothing: they
+    /// prove nothing and fail nothing, unless there are no others (docs/adr/0005).
+    pub fn merge_drawn(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
+        let (inert, others): (Vec<_>, Vec<_>) =
+            verdicts.into_iter().partition(|verdict| *verdict == Verdict::Inert);
+        Verdict::merge(if others.is_empty() { inert } else { others })
+    }
+
     /// Its stable name, as in files and JSON.
     pub fn id(self) -> &'static str {
         match self {
@@ -109,6 +117,18 @@ mod tests {
         assert_eq!(code(&[Internal, Internal]), 70);
         assert_eq!(code(&[]), 2);
         assert_eq!(Verdict::merge([Safe, SafeByFence]), SafeByFence);
+    }
+
+    #[test]
+    fn of_drawn_plans_the_inert_count_only_alone() {
+        use Verdict::*;
+        let code =
+            |verdicts: &[Verdict]| Verdict::merge_drawn(verdicts.iter().copied()).exit_code();
+        assert_eq!(code(&[Safe, Inert, SafeByFence]), 0);
+        assert_eq!(code(&[Inert, Violation]), 1);
+        assert_eq!(code(&[Inert, Unknown, Safe]), 2);
+        assert_eq!(code(&[Inert, Inert]), 2);
+        assert_eq!(code(&[]), 2);
     }
 
     #[test]

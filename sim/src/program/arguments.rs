@@ -29,7 +29,7 @@ pub enum Verb {
     Run(RunArguments),
     /// Run many seeds and examine what fails.
     Hunt(HuntArguments),
-    /// Run a plan file or a seed file again, on both engines.
+    /// Run a plan file or a seed file again; a violation also under turmoil.
     Replay(ReplayArguments),
     /// Judge a recorded history: ours, or of a real system.
     ///
@@ -49,16 +49,17 @@ pub enum Verb {
 /// Which storm.
 #[derive(Debug, Clone, Args)]
 pub struct StormArguments {
-    /// The scenario.
+    /// The scenario: redis-failover, redis-single or redis-long-lease.
     #[arg(long, default_value = "redis-failover")]
     pub scenario: String,
-    /// The lock under test.
+    /// The lock under test: redis, or none (which must fail).
     #[arg(long, default_value = "redis")]
     pub lock: String,
     /// How much of the fence the stock uses.
     #[arg(long, value_enum, default_value_t = FenceArgument::Off)]
     pub fence: FenceArgument,
-    /// A knob of the plan, such as `lock.lease=2s`; may be repeated.
+    /// A knob of the plan, such as `lock.lease=2s`; may be repeated. `run --print-plan`
+    /// shows them all.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_and_value)]
     pub settings: Vec<(String, String)>,
     /// Calm weather: the plans without their faults.

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, IsTerminal, stderr};
-use std::path::Path;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +13,6 @@ use lockstorm_sim::check::Verdict;
 use lockstorm_sim::hunt::examine::{Examination, Examiner};
 use lockstorm_sim::hunt::process::Trouble;
 use lockstorm_sim::hunt::{Quarry, Summary, pack};
-use lockstorm_sim::plan::file;
 use lockstorm_sim::report::block::{Failure as Told, failure_block_in};
 use lockstorm_sim::report::{json, table};
 use lockstorm_sim::storm::confirm::Confirmation;
@@ -23,23 +21,29 @@ use lockstorm_sim::storm::{self, Run};
 
 use super::arguments::{EngineArgument, Format, HuntArguments};
 use super::exit::Failure;
+use super::plan_folder::PlanFolder;
 use super::run::{command_of_seed, quarry};
 use super::say::{manner, say};
 
 /// `lockstorm hunt`.
 pub fn hunt(arguments: &HuntArguments) -> Result<u8, Failure> {
-    let quarry = quarry(&arguments.storm);
+    let quarry = quarry(&arguments.storm)?;
     // Refuse bad flags before any worker is started.
-    quarry.plan(arguments.seed)?;
-    if let Some(folder) = &arguments.out {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| Failure::usage(format!("{}: {error}", folder.display())))?;
+    if arguments.seed.0.checked_add(arguments.seeds - 1).is_none() {
+        let (first, seeds) = (arguments.seed, arguments.seeds);
+        return Err(Failure::usage(format!(
+            "--seed {first} --seeds {seeds}: there are no seeds beyond 0x{:x}; begin earlier or \
+             ask for fewer",
+            u64::MAX
+        )));
     }
+    quarry.plan(arguments.seed)?;
+    let folder = arguments.out.as_deref().map(PlanFolder::open).transpose()?;
     let program = std::env::current_exe().map_err(Failure::internal)?;
     let examiner = Examiner { program, limit: arguments.seed_limit };
-    let mut summaries = run_all(arguments, &quarry, &examiner, "seeds")?;
+    let mut summaries = run_all(arguments, &quarry, &examiner, folder.as_ref())?;
     if arguments.twice {
-        let again = run_all(arguments, &quarry, &examiner, "seeds, again")?;
+        let again = run_all(arguments, &quarry, &examiner, None)?;
         for (summary, again) in summaries.iter_mut().zip(&again) {
             summary.compare(again);
         }
@@ -47,9 +51,6 @@ pub fn hunt(arguments: &HuntArguments) -> Result<u8, Failure> {
     let failures = summaries.iter().filter(|summary| !summary.verdict.is_safe());
     let failures: Vec<&Summary> = failures.collect();
     let examined = examine_all(arguments, &quarry, &failures, &examiner)?;
-    if let Some(folder) = &arguments.out {
-        write_plans(folder, &examined)?;
-    }
     match arguments.format {
         Format::Text => tell(arguments, &summaries, &examined),
         Format::Json => {
@@ -63,7 +64,7 @@ pub fn hunt(arguments: &HuntArguments) -> Result<u8, Failure> {
     let nondeterministic = examined.iter().any(|failure| failure.is_nondeterministic());
     let verdicts = summaries.iter().map(|summary| summary.verdict);
     let all = verdicts.chain(nondeterministic.then_some(Verdict::Nondeterminism));
-    Ok(Verdict::merge(all).exit_code())
+    Ok(Verdict::merge_drawn(all).exit_code())
 }
 
 /// A failure that was run again and asked about.
@@ -88,21 +89,30 @@ fn run_all(
     arguments: &HuntArguments,
     quarry: &Quarry,
     examiner: &Examiner,
-    what: &'static str,
+    folder: Option<&PlanFolder>,
 ) -> Result<Vec<Summary>, Failure> {
-    let bar = progress(what, arguments.seeds);
+    let bar = progress("seeds", arguments.seeds);
     let mut failures = 0_u64;
+    let mut unwritten = None;
     let mut summaries = Vec::new();
     let (first, jobs) = (arguments.seed, usize::from(arguments.jobs));
     let Examiner { program, limit } = examiner;
     let result = pack::run(quarry, first, arguments.seeds, jobs, program, *limit, |summary| {
-        failures += u64::from(!summary.verdict.is_safe());
+        if !summary.verdict.is_safe() {
+            failures += 1;
+            // At once: a hunt that is interrupted has lost nothing that it had found.
+            let written = folder.map_or(Ok(()), |folder| folder.keep(&quarry.plan(summary.seed)?));
+            unwritten = unwritten.take().or(written.err());
+        }
         summaries.push(summary);
         bar.set_message(format!("{failures} not safe"));
         bar.inc(1);
         true
     });
     bar.finish_and_clear();
+    if let Some(error) = unwritten {
+        return Err(error);
+    }
     result.map_err(|error| match error.kind() {
         ErrorKind::InvalidInput => Failure::usage(error),
         _ => Failure::internal(error),
@@ -216,16 +226,6 @@ fn one_line(arguments: &HuntArguments, failure: &Examined) -> String {
     let confirmation = failure.confirmation();
     let confirmation = confirmation.map_or_else(String::new, |c: &Confirmation| format!("  # {c}"));
     format!("{reproduce}{confirmation}")
-}
-
-fn write_plans(folder: &Path, examined: &[Examined]) -> Result<(), Failure> {
-    for failure in examined {
-        let plan = &failure.run.plan;
-        let path = folder.join(format!("{}-{}-{}.toml", plan.scenario, plan.lock.name, plan.seed));
-        std::fs::write(&path, file::write(plan))
-            .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-    }
-    Ok(())
 }
 
 /// A progress bar where a terminal watches, nothing elsewhere.

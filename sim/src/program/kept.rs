@@ -18,7 +18,7 @@ pub fn kept(verb: &SeedsVerb) -> Result<u8, Failure> {
         SeedsVerb::Add { seed, plan, shelf, storm, id, title, title_zh, folder } => {
             let plan = match plan {
                 Some(path) => file::load(path)?,
-                None => quarry(storm).plan(*seed)?,
+                None => quarry(storm)?.plan(*seed)?,
             };
             let title = Title { en: title.clone(), zh: title_zh.clone() };
             add(&plan, shelf.shelf(), id, title, folder)
@@ -27,21 +27,41 @@ pub fn kept(verb: &SeedsVerb) -> Result<u8, Failure> {
 }
 
 fn check_all(folder: &Path) -> Result<u8, Failure> {
+    if !folder.is_dir() {
+        return Err(Failure::usage(format!("{}: no such folder", folder.display())));
+    }
     let paths = seeds::list(folder)?;
     if paths.is_empty() {
         return Err(Failure::usage(format!("{}: no seed files here", folder.display())));
     }
-    let mut failed = 0;
+    let (mut failed, mut unread) = (0, 0);
     for path in &paths {
-        let outcome = check::check(&SeedFile::load(path)?);
+        // One broken file does not hide the others.
+        let file = match SeedFile::load(path) {
+            Ok(file) => file,
+            Err(error) => {
+                unread += 1;
+                say(format!("BROKEN {}", path.display()));
+                say(format!("     {error}"));
+                continue;
+            }
+        };
+        let outcome = check::check(&file);
         say(format!("{} {}", outcome.word(), path.display()));
         for line in &outcome.lines {
             say(format!("     {line}"));
         }
         failed += u32::from(!outcome.is_met());
     }
-    say(format!("{} seed files, {failed} not as expected", paths.len()));
-    Ok(if failed == 0 { exit::SAFE } else { exit::VIOLATION })
+    let count = paths.len();
+    let files = if count == 1 { "seed file" } else { "seed files" };
+    let broken = if unread == 0 { String::new() } else { format!(", {unread} cannot be read") };
+    say(format!("{count} {files}, {failed} not as expected{broken}"));
+    Ok(match (failed, unread) {
+        (0, 0) => exit::SAFE,
+        (0, _) => exit::USAGE,
+        _ => exit::VIOLATION,
+    })
 }
 
 fn add(plan: &Plan, shelf: Shelf, id: &str, title: Title, folder: &Path) -> Result<u8, Failure> {

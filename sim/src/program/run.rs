@@ -33,7 +33,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
             (plan, command_of_file("run --plan", path, &arguments.storm))
         }
         None => {
-            let plan = quarry(&arguments.storm).plan(arguments.seed)?;
+            let plan = quarry(&arguments.storm)?.plan(arguments.seed)?;
             let command = command_of_seed(arguments.seed, &arguments.storm);
             (plan, command)
         }
@@ -59,7 +59,7 @@ pub fn replay(arguments: &ReplayArguments) -> Result<u8, Failure> {
         EngineArgument::Event => String::new(),
         other => format!(" --engine {}", other.name()),
     };
-    let reproduce = format!("lockstorm replay {}{engine}", shown(&arguments.file));
+    let reproduce = format!("{} replay {}{engine}", program(), shown(&arguments.file));
     let telling = Telling {
         engine: arguments.engine,
         format: arguments.format,
@@ -138,30 +138,49 @@ pub fn verdict_with(run: &Run, repetition: Option<&Repetition>) -> Verdict {
     }
 }
 
+/// What a plan is drawn by has a flag; set twice, one of the two would lie.
+const DRAWN_BY: [(&str, &str); 4] =
+    [("scenario", "--scenario"), ("lock.name", "--lock"), ("fence", "--fence"), ("seed", "--seed")];
+
 /// What the flags hunt.
-pub fn quarry(storm: &StormArguments) -> Quarry {
-    Quarry {
+///
+/// # Errors
+/// When `--set` sets what another flag sets.
+pub fn quarry(storm: &StormArguments) -> Result<Quarry, Failure> {
+    for (key, _) in &storm.settings {
+        if let Some((_, flag)) = DRAWN_BY.iter().find(|(drawn_by, _)| drawn_by == key) {
+            return Err(Failure::usage(format!("--set {key}: write {flag} instead")));
+        }
+    }
+    Ok(Quarry {
         scenario: storm.scenario.clone(),
         lock: storm.lock.clone(),
         fence: storm.fence.fence(),
         engine: storm.engine.name().to_owned(),
         faults: !storm.calm,
         settings: storm.settings.clone(),
-    }
+    })
+}
+
+/// How this program was started, so that the lines it prints can be pasted: `cargo run`
+/// tells its child of the package.
+fn program() -> &'static str {
+    if std::env::var_os("CARGO_MANIFEST_DIR").is_some() { "cargo run --" } else { "lockstorm" }
 }
 
 /// The one line that runs this seed again.
 pub fn command_of_seed(seed: lockstorm_sim::plan::Seed, storm: &StormArguments) -> String {
     let StormArguments { scenario, lock, fence, .. } = storm;
     format!(
-        "lockstorm run --scenario {scenario} --lock {lock} --fence {} --seed {seed}{}",
+        "{} run --scenario {scenario} --lock {lock} --fence {} --seed {seed}{}",
+        program(),
         fence.name(),
         rest(storm)
     )
 }
 
 fn command_of_file(verb: &str, path: &Path, storm: &StormArguments) -> String {
-    format!("lockstorm {verb} {}{}", shown(path), rest(storm))
+    format!("{} {verb} {}{}", program(), shown(path), rest(storm))
 }
 
 fn rest(storm: &StormArguments) -> String {

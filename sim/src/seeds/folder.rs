@@ -38,13 +38,14 @@ impl Shelf {
         match self {
             Shelf::Regression if verdict != "safe" && verdict != "safe-by-fence" => {
                 Err(Complaint::new(
-                    format!("a regression must pass, and this file expects {verdict}"),
-                    "expect safe or safe-by-fence, or move the file to known-unsafe",
+                    format!("a regression must pass, and this one expects {verdict}"),
+                    "expect safe or safe-by-fence, or keep it under known-unsafe (seeds add \
+                     --shelf known-unsafe)",
                 ))
             }
             Shelf::KnownUnsafe if verdict != "violation" => Err(Complaint::new(
-                format!("a known-unsafe plan must fail, and this file expects {verdict}"),
-                "expect violation, or move the file to regression",
+                format!("a known-unsafe plan must fail, and this one expects {verdict}"),
+                "expect violation, or keep it under regression (seeds add --shelf regression)",
             )),
             _ => Ok(()),
         }

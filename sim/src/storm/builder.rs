@@ -212,6 +212,7 @@ impl Storm {
     #[track_caller]
     pub fn outcome(&self) -> Outcome {
         repeat::serve(&self.factory);
+        assert!(self.count() > 0, "a storm over no seeds tests nothing: ask for at least one");
         let mut outcome = Outcome {
             runs: 0,
             verdicts: BTreeMap::new(),
