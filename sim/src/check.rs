@@ -10,23 +10,40 @@
 //! over intervals, O(n log n), in the one order of the run ([`interval`]).
 
 pub mod blame;
+mod books;
 pub mod case;
+mod conservation;
+mod deadlock;
+pub mod detail;
+mod duplicate_order;
 mod effects;
 pub mod finding;
 pub mod goals;
 pub mod grants;
 pub mod interval;
 mod leak;
+mod lost_order;
+mod notice;
+pub mod numbers;
 mod oversell;
 mod promise;
 pub mod records;
 #[cfg(test)]
 mod sample;
+mod sections;
+mod sentence;
+mod stale;
+pub mod steps;
+mod stuck;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod undersell;
+mod unfair;
 pub mod verdict;
+pub mod waits;
 pub mod words;
+mod wrong_release;
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,15 +52,18 @@ use serde::Serialize;
 
 pub use blame::{Blame, BlamedFault, Parted};
 pub use case::{Case, Setting};
-pub use finding::{Detail, Finding, Kind, Party, Severity, Vanished};
-pub use goals::{Goal, Goals, InertFault};
+pub use detail::{Detail, Untold, Vanished, Waiting};
+pub use finding::{Finding, Kind, Party, Severity};
+pub use goals::{Goal, Goals, InertFault, Wanted};
+pub use numbers::Numbers;
+pub use steps::Steps;
 pub use verdict::Verdict;
 pub use words::Language;
 
 use crate::history::History;
 use crate::plan::Fence;
 
-/// A checker that panicked. Its silence means nothing, so the verdict is unknown
+/// A checker that panicked, or thought for too long. Its silence means nothing, so the verdict is unknown
 /// unless another has found a violation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -67,6 +87,10 @@ pub struct Judgement {
     pub goals: Goals,
     /// Checkers that failed.
     pub failed: Vec<FailedChecker>,
+    /// How many findings hang on clocks that are not known well enough to tell.
+    pub undecided: usize,
+    /// What was measured on the way.
+    pub numbers: Numbers,
 }
 
 impl Judgement {
@@ -98,14 +122,7 @@ impl Judgement {
     /// The kind that a failure is told by: what was done at the resource before what
     /// was promised.
     pub fn gravest(&self) -> Option<Kind> {
-        const ORDER: [Kind; 5] = [
-            Kind::Oversell,
-            Kind::EffectInterleaved,
-            Kind::DoubleGrant,
-            Kind::WrongRelease,
-            Kind::LeakedLock,
-        ];
-        ORDER.into_iter().find(|kind| self.has_violation(*kind))
+        Kind::BY_GRAVITY.into_iter().find(|kind| self.has_violation(*kind))
     }
 
     /// Of a plan that an engine cannot run.
@@ -119,7 +136,14 @@ impl Judgement {
     }
 
     fn without_history(verdict: Verdict) -> Judgement {
-        Judgement { verdict, findings: Vec::new(), goals: Goals::default(), failed: Vec::new() }
+        Judgement {
+            verdict,
+            findings: Vec::new(),
+            goals: Goals::default(),
+            failed: Vec::new(),
+            undecided: 0,
+            numbers: Numbers::default(),
+        }
     }
 
     /// What makes two failures the same bug: the kinds of the violations, and the
@@ -158,13 +182,22 @@ fn signature(findings: &[&Finding]) -> String {
 
 type Checker = fn(&Case<'_>) -> Vec<Finding>;
 
-/// All checkers, by name.
-const CHECKERS: [(&str, Checker); 9] = [
+/// All checkers, by the kind that each finds.
+const CHECKERS: [(&str, Checker); 18] = [
     ("double-grant", promise::double_grant),
     ("effect-interleaved", effects::interleaved),
+    ("stale-effect", stale::stale),
     ("oversell", oversell::oversell),
-    ("wrong-release", records::wrong_release),
+    ("undersell", undersell::undersell),
+    ("duplicate-order", duplicate_order::duplicate_order),
+    ("lost-order", lost_order::lost_order),
+    ("stock-not-conserved", conservation::not_conserved),
+    ("wrong-release", wrong_release::wrong_release),
+    ("loss-not-told", notice::not_told),
     ("leaked-lock", leak::leaked),
+    ("stuck-waiter", stuck::stuck),
+    ("deadlock", deadlock::deadlock),
+    ("unfair", unfair::unfair),
     ("grant-lost", records::grant_lost),
     ("overstay", promise::overstay),
     ("token-regression", tokens::regression),
@@ -184,41 +217,52 @@ fn judge_with(
     let mut failed = Vec::new();
     let mut findings = Vec::new();
     let mut goals = Goals::default();
+    let (mut undecided, mut numbers) = (0, Numbers::default());
     if let Some(case) = guarded("table of grants", &mut failed, || Case::new(history, *setting)) {
         for (name, checker) in checkers {
+            case.steps.again();
             findings.extend(guarded(name, &mut failed, || checker(&case)).unwrap_or_default());
         }
+        case.steps.again();
         goals = guarded("goals", &mut failed, || Goals::of(&case)).unwrap_or_default();
+        case.steps.again();
+        numbers = guarded("numbers", &mut failed, || Numbers::of(&case)).unwrap_or_default();
+        undecided = case.undecided.get();
+    }
+    if setting.ordered_tokens {
+        // What is good luck elsewhere is promised here.
+        for finding in &mut findings {
+            if matches!(finding.kind, Kind::TokenRegression | Kind::FalseReject) {
+                finding.severity = Severity::Violation;
+            }
+        }
     }
     // Effects that nobody could look at are not clean.
-    let blind =
-        |failed: &FailedChecker| ["effect-interleaved", "oversell"].contains(&failed.checker);
+    let of_the_resource =
+        |id: &str| Kind::ALL.iter().any(|kind| kind.id() == id && kind.is_of_the_resource());
+    let blind = |failed: &FailedChecker| of_the_resource(failed.checker);
     let clean = setting.fence == Fence::Full && !failed.iter().any(blind);
     let excused = clean && excuse(&mut findings);
     findings.sort_by_key(|finding| (finding.severity, finding.from_us, finding.kind));
+    let only_inert = goals.missed.iter().all(|goal| *goal == Goal::FaultTookEffect);
     let verdict = if findings.iter().any(Finding::is_violation) {
         Verdict::Violation
-    } else if !failed.is_empty()
-        || goals.is_missed(Goal::BooksRead)
-        || goals.is_missed(Goal::Handover)
-    {
+    } else if !failed.is_empty() || undecided > 0 || !only_inert {
         Verdict::Unknown
-    } else if goals.is_missed(Goal::FaultTookEffect) {
+    } else if !goals.missed.is_empty() {
         Verdict::Inert
     } else if excused {
         Verdict::SafeByFence
     } else {
         Verdict::Safe
     };
-    Judgement { verdict, findings, goals, failed }
+    Judgement { verdict, findings, goals, failed, undecided, numbers }
 }
 
 /// Where the resource is fully fenced and its effects are clean, a double grant is an
 /// advisory. Whether there was one to excuse.
 fn excuse(findings: &mut [Finding]) -> bool {
-    let dirty =
-        |finding: &Finding| matches!(finding.kind, Kind::EffectInterleaved | Kind::Oversell);
-    if findings.iter().any(dirty) {
+    if findings.iter().any(|finding| finding.kind.is_of_the_resource()) {
         return false;
     }
     let mut excused = false;
@@ -239,9 +283,11 @@ fn guarded<T>(
     match catch_unwind(AssertUnwindSafe(check)) {
         Ok(value) => Some(value),
         Err(panic) => {
+            let too_long = panic.downcast_ref::<steps::OutOfSteps>();
+            let too_long = too_long.map(|_| "it thought for too long".to_owned());
             let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-            let message = text.unwrap_or_else(|| "no message".to_owned());
+            let message = too_long.or(text).unwrap_or_else(|| "no message".to_owned());
             failed.push(FailedChecker { checker, message });
             None
         }

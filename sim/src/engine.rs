@@ -3,8 +3,8 @@
 //! An engine supplies a network, timers, crash and restart of nodes. Everything
 //! that must be the same on all of them lives once, beside them: pauses, node
 //! clocks, incarnations and keyed draws in [`world`], the [`Host`] of a
-//! simulated node in [`machine`], clocks in [`clock`], the kernels' settings in
-//! [`Kernel`].
+//! simulated node in [`machine`], clocks in [`clock`], whose turn it is in [`turns`], what
+//! third-party code senses in [`senses`], the kernels' settings in [`Kernel`].
 //!
 //! A fault that an engine cannot express is declared ([`Engine::cannot_express`]),
 //! never silently left out.
@@ -13,7 +13,10 @@ pub mod clock;
 pub mod event;
 mod kernel;
 pub mod machine;
+pub mod scoped;
+pub mod senses;
 pub mod turmoil;
+pub mod turns;
 pub mod world;
 
 pub use kernel::Kernel;
@@ -79,6 +82,9 @@ pub struct Ending {
     pub messages: u64,
     /// Why the run stopped before its time, if not because the storm was over.
     pub stuck: Option<String>,
+    /// Whether that is something that the engine has no means for: `stuck` is then a
+    /// clause that says what.
+    pub not_expressible: bool,
 }
 
 /// Something that can run a stage.
@@ -93,6 +99,12 @@ pub trait Engine: Send + Sync {
     /// (`"a one-way cut that delivers after the heal"`).
     fn cannot_express(&self, plan: &Plan) -> Option<String>;
 
+    /// Whether third-party code in its runs senses simulated time and keyed draws (where an
+    /// interposer asks [`senses`]).
+    fn gives_senses(&self) -> bool {
+        true
+    }
+
     /// Runs the stage to its end, on the calling thread. Give each run a fresh one.
     fn run(&self, stage: Stage) -> Ending;
 }
@@ -105,14 +117,15 @@ pub trait Control: Send + Sync {
     /// data), bytes already handed to the kernel still leave, new connections are refused.
     fn crash_process(&self, node: NodeId);
 
-    /// The machine dies: silence, and all bytes in its kernel are lost.
+    /// The machine dies, and its program if that still lives: silence, and all bytes
+    /// in its kernel are lost.
     fn crash_machine(&self, node: NodeId);
 
     /// Starts a crashed node again. Nothing if it is up.
     fn start(&self, node: NodeId);
 
-    /// Freezes the node's tasks, or those of one group. Its kernel goes on
-    /// accepting and buffering.
+    /// Freezes the living program's tasks, or those of one group. Its kernel goes on
+    /// accepting and buffering. The pause ends with the program; nothing if it is down.
     fn pause(&self, node: NodeId, group: Option<&str>);
 
     /// Ends [`Control::pause`] with the same arguments.

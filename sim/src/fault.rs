@@ -121,17 +121,38 @@ pub fn narration(kind: &FaultKind) -> String {
     }
 }
 
-/// Begins a fault. Returns how it showed at once, for faults that always do.
-pub fn begin(kind: &FaultKind, ground: &Ground) -> Option<String> {
+/// How a fault began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// It goes on; a [`Sign`] will tell whether it does anything.
+    Going,
+    /// It goes on and showed at once; how.
+    Showed(String),
+    /// There was nothing for it to strike: it is over.
+    Void,
+}
+
+/// Begins a fault. `others` are the faults that are at work already.
+pub fn begin(kind: &FaultKind, others: &[&FaultKind], ground: &Ground) -> Begun {
     match kind {
         FaultKind::ProcessCrash { node } => crash::begin(node, false, ground),
         FaultKind::MachineCrash { node } => crash::begin(node, true, ground),
         FaultKind::Pause { node, group } => pause::begin(node, group.as_deref(), ground),
         FaultKind::Partition { from, to, one_way } => partition::begin(from, to, *one_way, ground),
-        FaultKind::SlowLink { from, to, extra } => slow_link::begin(from, to, *extra, ground),
+        FaultKind::SlowLink { from, to, extra } => {
+            slow_link::begin(from, to, *extra, others, ground)
+        }
         FaultKind::ReplicationStall { node } => replication_stall::begin(node, ground),
         FaultKind::ClockRate { node, ppm } => clock::begin_rate(node, *ppm, ground),
         FaultKind::ClockStep { node, by_us } => clock::begin_step(node, *by_us, ground),
+    }
+}
+
+/// Whether a fault at work is over as soon as `other` begins.
+pub fn is_ended_by(kind: &FaultKind, other: &FaultKind) -> bool {
+    match kind {
+        FaultKind::Pause { node, .. } => pause::is_ended_by(node, other),
+        _ => false,
     }
 }
 
@@ -145,7 +166,7 @@ pub fn end(kind: &FaultKind, others: &[&FaultKind], ground: &Ground) {
         FaultKind::Pause { node, group } => pause::end(node, group.as_deref(), ground),
         FaultKind::Partition { from, to, one_way } => partition::end(from, to, *one_way, ground),
         FaultKind::SlowLink { from, to, .. } => slow_link::end(from, to, others, ground),
-        FaultKind::ReplicationStall { node } => replication_stall::end(node, ground),
+        FaultKind::ReplicationStall { node } => replication_stall::end(node, others, ground),
         FaultKind::ClockRate { node, .. } => clock::end_rate(node, others, ground),
         FaultKind::ClockStep { node, by_us } => clock::end_step(node, *by_us, ground),
     }

@@ -4,17 +4,22 @@
 //! else leaves a run. Times are integer microseconds of true simulated time (no
 //! node's clock), ties are broken by the event's id.
 //!
-//! Order of things: [`event`] says what can happen, [`recorder`] writes it down and
-//! hashes it, and [`History`] is the result.
+//! Order of things: [`event`] says what can happen and [`facts`] how, [`recorder`]
+//! writes it down and hashes it, [`History`] is the result, [`file`] keeps it on disk
+//! for other programs and reads what they wrote, and [`edn`] reads what Jepsen wrote.
 
+pub mod edn;
 pub mod event;
+pub mod facts;
+pub mod file;
 pub mod recorder;
 
 use serde::{Deserialize, Serialize};
 
-pub use event::{
-    AcquireOutcome, Attempt, BeliefEnd, Event, EventId, FaultFamily, Name, RecordLoss,
-    StockOperation, What,
+pub use event::{Attempt, Event, EventId, Name, What};
+pub use facts::{
+    AcquireOutcome, BeliefEnd, FaultFamily, NO_END, OrderAnswer, RecordLoss, Renewal,
+    StockOperation,
 };
 pub use recorder::Recorder;
 
@@ -29,6 +34,10 @@ pub struct History {
     pub events: Vec<Event>,
     /// When the run ended, µs.
     pub ended_us: u64,
+    /// How far the clocks behind its times may be from true time: not at all in a
+    /// simulation.
+    #[serde(default, skip_serializing_if = "file::ClockUncertainty::is_none")]
+    pub clock_uncertainty: file::ClockUncertainty,
 }
 
 impl History {

@@ -1,15 +1,18 @@
 //! Hunting: many seeds of one storm, over worker processes.
 //!
 //! Order of things: [`Quarry`] says which storm; [`worker`] is what a worker process
-//! does; [`pack`] keeps the workers busy and gives their results in the order of the
-//! seeds, so that nothing depends on how many there are; [`examine`] repeats each
-//! failure in a fresh process and asks turmoil about it.
+//! does, watched by its [`watchdog`], [`process`] how it is started and heard; [`pack`] keeps the workers busy and
+//! gives their results in the order of the seeds, so that nothing depends on how many
+//! there are; [`examine`] repeats each failure in a fresh process and asks turmoil
+//! about it.
 //!
-//! Workers are processes: they isolate statics, aborts and overflows. One that dies
-//! makes its seed `internal`, and the hunt goes on.
+//! Workers are processes: they isolate statics, aborts, overflows and hangs. One that
+//! dies, or is silent for too long, makes its seed `internal`, and the hunt goes on.
 
 pub mod examine;
 pub mod pack;
+pub mod process;
+pub mod watchdog;
 pub mod worker;
 
 use serde::{Deserialize, Serialize};
@@ -103,7 +106,24 @@ impl Summary {
         }
     }
 
-    /// Of a seed whose worker died.
+    /// Whether its worker died or hung over it.
+    pub fn is_lost(&self) -> bool {
+        self.verdict == Verdict::Internal && self.trace.is_empty()
+    }
+
+    /// Compares with the same seed run once more: two traces are nondeterminism.
+    pub fn compare(&mut self, again: &Summary) {
+        if self.is_lost() || again.is_lost() {
+            // Lost once is lost: the run is told as what killed its worker.
+            if again.is_lost() {
+                *self = again.clone();
+            }
+        } else if self.trace != again.trace {
+            self.verdict = Verdict::Nondeterminism;
+        }
+    }
+
+    /// Of a seed whose worker died or hung.
     pub fn lost(seed: Seed, why: String) -> Self {
         Summary {
             seed,

@@ -4,6 +4,7 @@
 //! # Layout
 //! - [`plan`]: what decides a run, as a value.
 //! - [`engine`]: what carries it (`event`, `turmoil`), nodes, clocks.
+//! - [`disk`]: what a machine keeps through a crash.
 //! - [`server`]: servers that speak their real wire protocols.
 //! - [`fault`]: what goes wrong.
 //! - [`storm`]: a plan set on a stage, run, judged; the builder for tests.
@@ -23,6 +24,7 @@ compile_error!(
 );
 
 pub mod check;
+pub mod disk;
 pub mod draw;
 pub mod engine;
 pub mod fault;

@@ -7,6 +7,15 @@ mod program;
 
 use std::process::ExitCode;
 
+use lockstorm_interpose::Senses;
+use lockstorm_sim::engine::senses;
+
 fn main() -> ExitCode {
+    // Third-party code on simulated nodes gets their clocks and keyed draws.
+    lockstorm_interpose::install(Senses {
+        monotonic_ns: senses::monotonic_ns,
+        wall_ns: senses::wall_ns,
+        entropy: senses::entropy,
+    });
     program::main()
 }

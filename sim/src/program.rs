@@ -1,9 +1,10 @@
 //! The command line: what the verbs and flags are, and who does them.
 //!
 //! Order of things: [`arguments`] is the grammar; [`demonstrate`], [`run`], [`hunt`],
-//! [`kept`], [`serve`] do the verbs; [`say`] prints; [`exit`] has the codes.
+//! [`check`], [`kept`], [`serve`] do the verbs; [`say`] prints; [`exit`] has the codes.
 
 mod arguments;
+mod check;
 mod demonstrate;
 mod exit;
 mod hunt;
@@ -36,6 +37,7 @@ pub fn main() -> ExitCode {
         Some(Verb::Run(arguments)) => run::run(&arguments),
         Some(Verb::Replay(arguments)) => run::replay(&arguments),
         Some(Verb::Hunt(arguments)) => hunt::hunt(&arguments),
+        Some(Verb::Check(arguments)) => check::check(&arguments),
         Some(Verb::Seeds(verb)) => kept::kept(&verb),
         Some(Verb::Serve(verb)) => serve::serve(&verb),
         Some(Verb::Worker) => work(),
@@ -48,6 +50,6 @@ pub fn main() -> ExitCode {
 
 fn work() -> Result<u8, Failure> {
     let input = BufReader::new(io::stdin());
-    lockstorm_sim::hunt::worker::serve(input, io::stdout().lock()).map_err(Failure::internal)?;
+    lockstorm_sim::hunt::worker::serve(input, io::stdout()).map_err(Failure::internal)?;
     Ok(exit::SAFE)
 }

@@ -3,7 +3,7 @@
 //! Order of things: [`run`] takes a plan and an engine and gives a [`Run`];
 //! [`scene`] builds the nodes, [`client`] is what they do, [`locks`] what they do it
 //! with, [`observe`] writes down what servers see, [`conductor`] strikes and ends,
-//! [`anchors`] finds events by name. [`builder`] is the door for tests.
+//! [`anchors`] finds events by name, [`place`] tells outsiders where it is. [`builder`] is the door for tests.
 
 pub mod anchors;
 pub mod builder;
@@ -13,6 +13,7 @@ pub mod confirm;
 pub mod environment;
 pub mod locks;
 pub mod observe;
+pub mod place;
 pub mod repeat;
 pub mod scene;
 
@@ -20,13 +21,14 @@ use std::sync::Arc;
 
 pub use builder::Storm;
 
-use crate::check::{self, Judgement};
-use crate::engine::event::EventEngine;
+use crate::check::{self, Judgement, Setting};
+use crate::engine::event::{EventEngine, PromptEventEngine, UnseededEventEngine};
 use crate::engine::turmoil::Turmoil;
 use crate::engine::{Ending, Engine};
 use crate::history::History;
+use crate::history::file::{Header, Origin};
 use crate::history::recorder::TraceHash;
-use crate::plan::Plan;
+use crate::plan::{Plan, file};
 use locks::LockFactory;
 
 /// A plan that was run.
@@ -36,14 +38,39 @@ pub struct Run {
     pub plan: Plan,
     /// On which engine, with its version.
     pub engine: &'static str,
+    /// The engine's name, as [`engine`] knows it.
+    pub engine_name: &'static str,
     /// What happened.
     pub history: History,
     /// Its fingerprint.
     pub trace_hash: TraceHash,
+    /// What the judge had to know beside it.
+    pub setting: Setting,
     /// What is to be thought of it.
     pub judgement: Judgement,
     /// What it cost; and in [`Ending::stuck`] why it did not run, or broke.
     pub ending: Ending,
+}
+
+impl Run {
+    /// The header of a file that keeps this run's history: with it the history is
+    /// judged as the run was.
+    pub fn header(&self) -> Header {
+        Header {
+            lockstorm: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            setting: self.setting.to_header(),
+            run: Some(Origin {
+                scenario: self.plan.scenario.clone(),
+                lock: self.plan.lock.name.clone(),
+                seed: self.plan.seed.to_string(),
+                engine: self.engine.to_owned(),
+                trace: self.trace_hash.to_string(),
+                stuck: self.ending.stuck.clone(),
+                plan: file::write(&self.plan),
+            }),
+            ..Header::default()
+        }
+    }
 }
 
 /// The engine of this name, `None` if there is none.
@@ -51,11 +78,13 @@ pub fn engine(name: &str) -> Option<Arc<dyn Engine>> {
     match name {
         "event" => Some(Arc::new(EventEngine)),
         "turmoil" => Some(Arc::new(Turmoil::default())),
+        "event-prompt" => Some(Arc::new(PromptEventEngine)),
+        "event-unseeded" => Some(Arc::new(UnseededEventEngine)),
         _ => None,
     }
 }
 
-/// The names of the engines.
+/// The names of the engines for users; the others are for asking one question each.
 pub const ENGINES: [&str; 2] = ["event", "turmoil"];
 
 /// Runs `plan` with one of our own locks on `engine`, on a fresh thread, and judges it.
@@ -79,15 +108,18 @@ pub fn run_with(plan: &Plan, engine: &dyn Engine, factory: &LockFactory) -> Run 
     match outcome.and_then(|outcome| outcome) {
         Ok(outcome) => {
             let setting = outcome.setting;
-            let judgement = match &outcome.ending.stuck {
-                Some(_) => Judgement::internal(),
-                None => check::judge(&outcome.history, &setting),
+            let judgement = match (&outcome.ending.stuck, outcome.ending.not_expressible) {
+                (Some(_), true) => Judgement::not_expressible(),
+                (Some(_), false) => Judgement::internal(),
+                (None, _) => check::judge(&outcome.history, &setting),
             };
             Run {
                 plan: plan.clone(),
                 engine: engine.title(),
+                engine_name: engine.name(),
                 history: outcome.history,
                 trace_hash: outcome.trace_hash,
+                setting,
                 judgement,
                 ending: outcome.ending,
             }
@@ -105,8 +137,10 @@ fn not_run(plan: &Plan, engine: &dyn Engine, judgement: Judgement, why: String) 
     Run {
         plan: plan.clone(),
         engine: engine.title(),
+        engine_name: engine.name(),
         history: History::default(),
         trace_hash: TraceHash([0; 32]),
+        setting: Setting::default(),
         judgement,
         ending: Ending { stuck: Some(why), ..Ending::default() },
     }

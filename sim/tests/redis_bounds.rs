@@ -34,6 +34,19 @@ fn endless_scripts_end() {
             "error(setmetatable({err='x'}, {__newindex=function() while true do end end, __index=function() while true do end end}))",
             "error(setmetatable({}, {__tostring=function() while true do end end}))",
             "local function h() while true do end end while true do xpcall(xpcall, h, nil, h) end",
+            "xpcall(error, function() while true do end end)",
+            "xpcall(error, function() while true do pcall(error) end end)",
+            "local function h() xpcall(error, h) while true do end end xpcall(error, h)",
+            "while true do pcall(error) end",
+            "local function f() pcall(f) while true do end end f()",
+            "return table.concat({}, string.rep('', 2^31 - 1)) .. string.rep('', 2^31 - 1) .. string.rep('', 2^31 - 1)  .. nil",
+            "table.sort({1, 2, 3, 4}, function() while true do end end)",
+            "string.gsub('aaa', 'a', function() while true do end end)",
+            "return setmetatable({}, {__index = function() while true do end end}).x",
+            "for _ in function() return 1 end do end",
+            "load(function() return ' ' end)",
+            // The budget is spent in a coroutine, and caught outside of it.
+            "local co = coroutine.create(function() while true do end end) coroutine.resume(co) local function f() for i = 1, 20 do end error() end while true do pcall(f) end",
             "for i = 1, 1e12 do redis.call('ping') end",
             "local t = setmetatable({}, {__index = function(t, k) return t[k .. 'x'] end}) return t.a",
         ] {
@@ -69,6 +82,23 @@ fn greedy_scripts_end() {
             "local t = {} pcall(function() while true do t[#t+1] = string.rep('x', 100000) .. #t end end) while true do t[#t+1] = {} end",
             "local function f() return f() + 1 end return f()",
             "local t = {} for i = 1, 1e7 do t = {t} end return t",
+            "local t = {} pcall(function() while true do t[#t+1] = string.rep('x', 1000) .. #t end end) t = nil return string.rep('x', 2^31 - 1)",
+            // Deep, in every way in which depth costs the C stack.
+            "local function f() return coroutine.wrap(f)() end return f()",
+            "local function f() local co = coroutine.create(f) return select(2, coroutine.resume(co)) .. 1 end error(f())",
+            "local function f(...) local a = f(1, ...) return a end return f()",
+            "local function f() local ok, e = pcall(f) error(e) end f()",
+            "local function f() return (string.gsub('a', 'a', f)) end return f()",
+            "local t = {} setmetatable(t, {__index = function(t, k) return t[k + 1] end}) return t[1]",
+            "local t = setmetatable({}, {__tostring = function(t) return tostring(t) end}) return tostring(t)",
+            "local s = string.rep('(', 100000) return loadstring('return ' .. s)()",
+            "local s = string.rep('{', 100000) return loadstring('return ' .. s)()",
+            "local s = string.rep('a.', 100000) return loadstring('return ' .. s)()",
+            "local s = string.rep('function() ', 10000) return loadstring('return ' .. s)()",
+            "local s = string.rep('do ', 10000) return loadstring(s)()",
+            "return unpack({}, 1, 1e8)",
+            "return string.rep('x', 4000000):gsub('x', 'yyyyyyyy')",
+            "return ('x'):rep(1000):rep(1000):rep(1000)",
         ] {
             client.send(&[b"EVAL", script.as_bytes(), b"0"]).await;
             let reply = client.reply().await.unwrap();
@@ -89,6 +119,138 @@ fn greedy_scripts_end() {
             }
             assert!(stream.windows(8).any(|w| w == b"reached "), "{}", stream.escape_ascii());
         }
+    });
+}
+
+/// A script may leave Lua's memory full to the last byte; the next one has all of it.
+#[test]
+fn a_full_memory_is_the_script_s_own() {
+    on_tokio(async {
+        let server = server(Settings::default()).await;
+        let mut client = Client::connect(server.port).await;
+        for size in [16, 100, 4_000, 100_000, 1_000_000] {
+            let fill = format!(
+                "local t = {{}} pcall(function() while true do t[#t+1] = string.rep('x', {size}) .. #t end end) \
+                 pcall(function() while true do t[#t+1] = {{}} end end) return 1"
+            );
+            // What is left may be too little to return.
+            client.send(&[b"EVAL", fill.as_bytes(), b"0"]).await;
+            client.reply().await.unwrap();
+            for _ in 0..3 {
+                let next = "local t = {} for i = 1, 1000 do t[i] = string.rep('y', 1000) .. i end return #t";
+                client.send(&[b"EVAL", next.as_bytes(), b"0"]).await;
+                assert_eq!(client.reply().await.unwrap(), Reply::Integer(1_000), "after {size}");
+            }
+            // Never seen before: it must be compiled.
+            let fresh = format!("return 7 -- {size}");
+            client.send(&[b"EVAL", fresh.as_bytes(), b"0"]).await;
+            assert_eq!(client.reply().await.unwrap(), Reply::Integer(7), "after {size}");
+        }
+    });
+}
+
+/// Small results that are large replies: shared, nested, referring to themselves.
+#[test]
+fn results_of_scripts_are_limited() {
+    on_tokio(async {
+        let server = server(Settings::default()).await;
+        for script in [
+            "local t = {} t[1] = t t[2] = t return t",
+            "local t = {} for i = 1, 64 do t = {t, t} end return t",
+            "local t = {} for i = 1, 64 do t = {t, t, t, t} end return {map={a=t}}",
+            "local m = {} local t = {map=m} m[t] = t return t",
+            "local s = string.rep('x', 1000000) local t = {} for i = 1, 100000 do t[i] = s end return t",
+        ] {
+            let mut client = Client::connect(server.port).await;
+            client.send(&[b"EVAL", script.as_bytes(), b"0"]).await;
+            let mut received = 0;
+            // An error, or the end of the connection: but an end.
+            loop {
+                let piece = client.read_some().await;
+                received += piece.len();
+                if piece.is_empty() || (received == piece.len() && piece.starts_with(b"-")) {
+                    break;
+                }
+                assert!(received < 100 << 20, "{script}");
+            }
+            let mut other = Client::connect(server.port).await;
+            assert_eq!(other.line("PING").await, Reply::Simple("PONG".into()));
+        }
+    });
+}
+
+/// One command, one batch, one transaction, one script: none answers without limit.
+#[test]
+fn replies_are_limited() {
+    on_tokio(async {
+        let settings = Settings { output_limit_bytes: 4 << 20, ..Settings::default() };
+        let server = server(settings).await;
+        let mut client = Client::connect(server.port).await;
+        client.send(&[b"SET", b"big", &vec![b'x'; 1 << 20]]).await;
+        client.reply().await.unwrap();
+        let mget = [&[&b"MGET"[..]][..], &[&b"big"[..]; 100_000]].concat();
+        let mut client = Client::connect(server.port).await;
+        client.send(&mget).await;
+        assert_eq!(client.read_to_end(16 << 20).await, None, "closed, and little of it sent");
+        let mut client = Client::connect(server.port).await;
+        let script = "return redis.call('mget', unpack(KEYS))";
+        let keys = [&b"big"[..]; 5_000];
+        client.send(&[&[&b"EVAL"[..], script.as_bytes(), b"5000"][..], &keys].concat()).await;
+        assert!(error(&client.reply().await.unwrap()).contains("limit"), "scripts get an error");
+        client.line("MULTI").await;
+        for _ in 0..10 {
+            client.send(&mget).await;
+            client.reply().await.unwrap();
+        }
+        client.send(&[b"SET", b"done", b"yes"]).await;
+        client.reply().await.unwrap();
+        client.send(&[b"EXEC"]).await;
+        assert_eq!(client.read_to_end(16 << 20).await, None);
+        let mut other = Client::connect(server.port).await;
+        assert_eq!(other.line("GET done").await.text(), Some(&b"yes"[..]), "it was executed");
+    });
+}
+
+#[test]
+fn the_data_set_is_limited() {
+    on_tokio(async {
+        let settings = Settings { memory_bytes: 1 << 20, ..Settings::default() };
+        let server = server(settings).await;
+        let mut client = Client::connect(server.port).await;
+        const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+        let value = "x".repeat(10_000);
+        let mut stored = 0;
+        let refused = loop {
+            let reply = client.line(&format!("SET key{stored} {value}")).await;
+            if reply.as_error().is_some() {
+                break reply;
+            }
+            stored += 1;
+            assert!(stored < 1_000, "nothing stops it");
+        };
+        assert_eq!(error(&refused), OOM);
+        assert!((90..=110).contains(&stored), "{stored} values of 10 kB in 1 MiB");
+        assert_eq!(client.line("DEL key0 key1 key2").await, Reply::Integer(3));
+        assert_eq!(client.line("SET small x").await, Reply::Simple("OK".into()), "room again");
+        // Many small keys cost more than their bytes.
+        client.line("FLUSHALL").await;
+        let script = "for i = 1, 1e6 do redis.call('set', i, '') end";
+        client.send(&[b"EVAL", script.as_bytes(), b"0"]).await;
+        assert!(error(&client.reply().await.unwrap()).starts_with("OOM "));
+        let Reply::Integer(keys) = client.line("DBSIZE").await else { panic!() };
+        assert!((1_000..=20_000).contains(&keys), "{keys}");
+        assert_eq!(error(&client.line("SET more x").await), OOM);
+        assert_eq!(client.line("FLUSHALL").await, Reply::Simple("OK".into()));
+        // One key that grows.
+        let script =
+            "local s = string.rep('x', 1e5) while true do redis.call('append', 'k', s) end";
+        client.send(&[b"EVAL", script.as_bytes(), b"0"]).await;
+        assert!(error(&client.reply().await.unwrap()).starts_with("OOM "));
+        assert_eq!(
+            client.line("GETDEL k").await.text().map(|text| text.len() < 1_300_000),
+            Some(true)
+        );
+        assert_eq!(client.line("SET more x").await, Reply::Simple("OK".into()));
     });
 }
 

@@ -2,26 +2,30 @@
 
 mod redis_support;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redis_support::{Client, Ours, Real, on_tokio};
 
-/// Commands, one a line; `!sleep MS` waits, `#` begins a comment. Each script starts
-/// with empty databases. Replies that depend on the clock to the millisecond, on
-/// hash order or on ids stay out.
+/// Commands, one a line; `!sleep MS` waits, `#` begins a comment, `@2` sends the line on
+/// a second connection (`@3`, …). Each script starts with empty databases. Replies that
+/// depend on the clock to the millisecond, on hash order or on ids stay out.
 const STRINGS: &str = include_str!("redis_support/strings.txt");
 const EXPIRY: &str = include_str!("redis_support/expiry.txt");
 const SESSION: &str = include_str!("redis_support/session.txt");
 const SCRIPTS: &str = include_str!("redis_support/scripts.txt");
 const TRANSACTIONS: &str = include_str!("redis_support/transactions.txt");
+const WATCHING: &str = include_str!("redis_support/watching.txt");
+const MEMORY: &str = include_str!("redis_support/memory.txt");
 
 /// What came back for each line.
 async fn transcript(port: u16, script: &str, protocol: &str) -> Vec<(String, String)> {
-    let mut client = Client::connect(port).await;
-    client.line(&format!("HELLO {protocol}")).await;
-    client.line("FLUSHALL").await;
-    client.line("SCRIPT FLUSH").await;
-    client.take_raw();
+    let mut others: BTreeMap<&str, Client> = BTreeMap::new();
+    let mut first = Client::connect(port).await;
+    first.line(&format!("HELLO {protocol}")).await;
+    first.line("FLUSHALL").await;
+    first.line("SCRIPT FLUSH").await;
+    first.take_raw();
     let mut lines = Vec::new();
     for line in script.lines().map(str::trim) {
         if line.is_empty() || line.starts_with('#') {
@@ -31,7 +35,19 @@ async fn transcript(port: u16, script: &str, protocol: &str) -> Vec<(String, Str
             tokio::time::sleep(Duration::from_millis(milliseconds.parse().unwrap())).await;
             continue;
         }
-        client.line(line).await;
+        let (client, command) = match line.strip_prefix('@').and_then(|line| line.split_once(' ')) {
+            None => (&mut first, line),
+            Some((number, command)) => {
+                if !others.contains_key(number) {
+                    let mut other = Client::connect(port).await;
+                    other.line(&format!("HELLO {protocol}")).await;
+                    other.take_raw();
+                    others.insert(number, other);
+                }
+                (others.get_mut(number).unwrap(), command)
+            }
+        };
+        client.line(command).await;
         lines.push((line.to_owned(), client.take_raw().escape_ascii().to_string()));
     }
     lines
@@ -49,9 +65,10 @@ fn compare(script: &'static str) {
             let differences: Vec<String> = expected
                 .iter()
                 .zip(&found)
-                .filter(|(expected, found)| expected != found)
-                .map(|(expected, found)| {
-                    format!("{}\n  real {}\n  ours {}", expected.0, expected.1, found.1)
+                .enumerate()
+                .filter(|(_, (expected, found))| expected != found)
+                .map(|(index, (expected, found))| {
+                    format!("{index}: {}\n  real {}\n  ours {}", expected.0, expected.1, found.1)
                 })
                 .collect();
             assert!(
@@ -89,6 +106,16 @@ fn scripts() {
 #[test]
 fn transactions() {
     compare(TRANSACTIONS);
+}
+
+#[test]
+fn watching() {
+    compare(WATCHING);
+}
+
+#[test]
+fn memory() {
+    compare(MEMORY);
 }
 
 /// Bytes to a fresh connection, and what comes back until it is closed or quiet.
@@ -146,6 +173,38 @@ fn malformed_bytes() {
             b"nosuch\r\n".to_vec(),
             b"*1\r\n$0\r\n\r\n".to_vec(),
             b"GET\r\nQUIT\r\nPING\r\n".to_vec(),
+            b"*1\r\n\x80\r\n".to_vec(),
+            b"*1\r\n\xc3\xa9\r\n".to_vec(),
+            b"*1\r\n\0abc\r\n".to_vec(),
+            b"*1\r\n$4\0\r\nPING\r\n".to_vec(),
+            b"\0\r\nPING\r\n".to_vec(),
+            b"ECHO \"a\\x00b\"\r\nECHO \"\\x00\"\r\nECHO \"\\xff\\x80\"\r\n".to_vec(),
+            b"\"\\x00PING\"\r\n".to_vec(),
+            b"\"nosuch\\x00x\" \"a\\x00b\" c\r\n".to_vec(),
+            b"*2\r\n$6\r\nnosuch\r\n$3\r\na\0b\r\n".to_vec(),
+            b"*3\r\n$3\r\na\0b\r\n$3\r\na\0b\r\n$1\r\nc\r\n".to_vec(),
+            b"*2\r\n$6\r\nCLIENT\r\n$3\r\na\0b\r\n".to_vec(),
+            b"*4\r\n$6\r\nEXPIRE\r\n$1\r\nk\r\n$1\r\n1\r\n$3\r\na\0b\r\n".to_vec(),
+            b"nosuch\xff\xfe a\xffb\r\n".to_vec(),
+            b"*1\r\n$3\r\n\xff\xfe\r\r\n".to_vec(),
+            b"CLIENT nosuch\xff\r\n".to_vec(),
+            b"ECHO a\"b\"\r\nECHO 'a\\x41'\r\nECHO \"a\\xZZ\"\r\nECHO \"\\x4\"\r\n".to_vec(),
+            b"ECHO \"a\\\r\n".to_vec(),
+            b"ECHO '' \"\"\r\n".to_vec(),
+            b"*1\r\n$ 4\r\nPING\r\n".to_vec(),
+            b"*+1\r\n$4\r\nPING\r\n".to_vec(),
+            b"*1 \r\n$4\r\nPING\r\n".to_vec(),
+            b"*1\n$4\nPING\n".to_vec(),
+            b"*1\r$4\rPING\r".to_vec(),
+            b"*1\r\r$4\r\nPING\r\n".to_vec(),
+            b"*1\r\n$-0\r\n\r\n".to_vec(),
+            b"*9223372036854775808\r\n".to_vec(),
+            b"*1048577\r\nPING\r\n".to_vec(),
+            b"*2147483647\r\n$4\r\nPING\r\n".to_vec(),
+            b"POST / HTTP/1.1\r\nPING\r\n".to_vec(),
+            b"GET / HTTP/1.1\r\nHost: x\r\nPING\r\n".to_vec(),
+            b"PING\r\nhost: x\r\nPING\r\n".to_vec(),
+            b"MULTI\r\nPOST x\r\nPING\r\n".to_vec(),
         ];
         for bytes in cases {
             let expected = exchange(real.port, &bytes).await;
@@ -222,8 +281,11 @@ fn replication_streams() {
         PEXPIREAT m 4000000000000
         EXPIREAT n 4000000000 GT
         EXPIREAT n 4000000000
+        EXPIREAT n 4000000001 XX GT
+        PEXPIREAT n 4000000000000 LT
         PERSIST n
         PERSIST n
+        EXPIREAT n 4000000000 NX
         EXPIREAT n 1
         SELECT 3
         SET in3 x
@@ -246,6 +308,19 @@ fn replication_streams() {
         EVAL "redis.set_repl(redis.REPL_NONE) redis.call('set','unseen','a')" 0
         PSETEX gone 20 v
         GETSET g 1
+        HSET h f v g w
+        HSET h f v
+        HSETNX h f x
+        HSETNX h n 1
+        HINCRBY h n 5
+        HDEL h nosuch
+        HDEL h f nosuch
+        HMSET h a b
+        SET h string NX
+        HDEL h g n a
+        HSET h f v
+        EVAL "redis.call('hset',KEYS[1],'x','1') redis.call('hincrby',KEYS[1],'x','1') redis.call('pexpireat',KEYS[1],'4000000000000')" 1 h
+        SET h string
         FLUSHDB
         FLUSHALL
     "#;

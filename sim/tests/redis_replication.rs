@@ -83,7 +83,10 @@ const WRITES: &[&str] = &[
     "SET minus -7",
     "SET lease me PX 1000000",
     "SET absolute me PXAT 4000000000000",
+    "HSET hash f v number 12345 minus -7 big 9223372036854775807 small -129 empty \"\"",
+    "PEXPIREAT hash 4000000000000",
     "SELECT 7",
+    "HSET hash f v",
     "SET elsewhere x",
     "SELECT 0",
 ];
@@ -100,7 +103,11 @@ async fn contents(port: u16) -> Vec<String> {
         for key in keys {
             let value = text(&client.line(&format!("GET {key}")).await);
             let expires = client.line(&format!("PEXPIRETIME {key}")).await;
-            all.push(format!("{database} {key} {value} {expires:?}"));
+            let fields = client.line(&format!("HGETALL {key}")).await;
+            let mut fields: Vec<String> =
+                fields.as_array().unwrap_or_default().iter().map(text).collect();
+            fields.sort();
+            all.push(format!("{database} {key} {value} {fields:?} {expires:?}"));
         }
     }
     all
@@ -119,6 +126,10 @@ async fn follows(master_port: u16, replica_port: u16) {
     lines(master_port, WRITES).await;
     // Compressed in the file of a real server.
     lines(master_port, &[&format!("SET long {}", "abcabcabc".repeat(1_000))]).await;
+    // A hash table there, in plain pairs, and a listpack that is compressed.
+    lines(master_port, &[&format!("HSET longhash f {} g 1", "abc".repeat(1_000))]).await;
+    let many: String = (0..100).map(|number| format!(" field{number} value")).collect();
+    lines(master_port, &[&format!("HSET manyhash{many}")]).await;
     lines(replica_port, &["SET alone x"]).await;
     lines(replica_port, &[&format!("REPLICAOF 127.0.0.1 {master_port}")]).await;
     caught_up(master_port, replica_port).await;
@@ -128,6 +139,10 @@ async fn follows(master_port: u16, replica_port: u16) {
         &[
             "SET after 1",
             "INCR after",
+            "HINCRBY hash number 1",
+            "HDEL hash f",
+            "HSET fresh f v",
+            "HDEL fresh f",
             "DEL plain",
             "EVAL \"redis.call('set','s1','a') redis.call('set','s2','b')\" 0",
             "MULTI",
@@ -190,7 +205,7 @@ fn ours_follows_a_real_server() {
 fn what_ours_cannot_hold_is_refused() {
     on_tokio(async {
         let Some(real) = Real::start(&[]).await else { return };
-        lines(real.port, &["HSET h a 1"]).await;
+        lines(real.port, &["RPUSH l a"]).await;
         let replica = Ours::start().await;
         lines(replica.port, &["SET mine x"]).await;
         lines(replica.port, &[&format!("REPLICAOF 127.0.0.1 {}", real.port)]).await;

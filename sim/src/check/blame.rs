@@ -21,9 +21,9 @@
 use serde::Serialize;
 
 use super::case::Case;
-use super::finding::Vanished;
+use super::detail::Vanished;
 use super::grants::Grant;
-use super::interval::Moment;
+use super::interval::{Interval, Moment, overlapping_pairs};
 use super::records::Loss;
 use super::words::{self, Language};
 use crate::history::{EventId, FaultFamily, History, Name, What};
@@ -75,6 +75,8 @@ pub enum Parted {
     NoExclusion,
     /// The lock told a client of a grant that no server had applied.
     NoRecord,
+    /// The lock let both in; what its servers did is not in the history.
+    LetIn,
     /// A holder stayed beyond its promise.
     Overstayed,
     /// An operation arrived after its holder had left.
@@ -90,17 +92,26 @@ pub enum Parted {
     RecordLeft,
     /// The source of tokens went back.
     TokenSource,
+    /// A waiter was not woken.
+    NotWoken,
+    /// Holders waited for each other.
+    CircularWait,
+    /// Others were served first.
+    PassedOver,
+    /// The lock told its client something that was not so.
+    Answer,
 }
 
 impl Parted {
     /// All of them.
-    pub const ALL: [Parted; 13] = [
+    pub const ALL: [Parted; 18] = [
         Parted::RecordLost,
         Parted::ExpiredEarly,
         Parted::RecordDeleted,
         Parted::TwoMasters,
         Parted::NoExclusion,
         Parted::NoRecord,
+        Parted::LetIn,
         Parted::Overstayed,
         Parted::LateEffect,
         Parted::Unguarded,
@@ -108,6 +119,10 @@ impl Parted {
         Parted::NotALockBug,
         Parted::RecordLeft,
         Parted::TokenSource,
+        Parted::NotWoken,
+        Parted::CircularWait,
+        Parted::PassedOver,
+        Parted::Answer,
     ];
 
     /// Its stable name.
@@ -119,6 +134,7 @@ impl Parted {
             Parted::TwoMasters => "two-masters",
             Parted::NoExclusion => "no-exclusion",
             Parted::NoRecord => "no-record",
+            Parted::LetIn => "let-in",
             Parted::Overstayed => "overstayed",
             Parted::LateEffect => "late-effect",
             Parted::Unguarded => "unguarded",
@@ -126,6 +142,10 @@ impl Parted {
             Parted::NotALockBug => "not-a-lock-bug",
             Parted::RecordLeft => "record-left",
             Parted::TokenSource => "token-source",
+            Parted::NotWoken => "not-woken",
+            Parted::CircularWait => "circular-wait",
+            Parted::PassedOver => "passed-over",
+            Parted::Answer => "answer",
         }
     }
 
@@ -327,6 +347,31 @@ pub(super) fn tokens(case: &Case<'_>, earlier: &Grant, later: &Grant, until: Mom
     Blame::of(Parted::TokenSource, &[earlier, later], faults)
 }
 
+/// Blames the first pair of grants of one lock whose holders were inside at once up to
+/// `until`, for harm that cannot be told unit by unit.
+pub(super) fn first_together(case: &Case<'_>, until: Moment) -> Blame {
+    let table = case.grants.rows();
+    let mut first: Option<(Moment, (usize, usize))> = None;
+    for of_key in case.grants.by_key().values() {
+        let held: Vec<(usize, Interval)> =
+            of_key.iter().filter_map(|row| Some((*row, table[*row].belief?))).collect();
+        let intervals: Vec<Interval> = held.iter().map(|(_, belief)| *belief).collect();
+        let shared = |n: usize| table[held[n].0].shared;
+        let conflict = |a: usize, b: usize| table[held[a].0].conflicts_with(&table[held[b].0]);
+        for (a, b) in overlapping_pairs(&intervals, 1, shared, conflict, &case.steps) {
+            let pair = (held[a].0.min(held[b].0), held[a].0.max(held[b].0));
+            let at = intervals[a].from.max(intervals[b].from);
+            if first.is_none_or(|(earliest, _)| at < earliest) {
+                first = Some((at, pair));
+            }
+        }
+    }
+    match first.filter(|(at, _)| *at <= until) {
+        Some((_, rows)) => pair(case, rows, until),
+        None => Blame::default(),
+    }
+}
+
 /// Blames a pair of grants for what they did to each other up to `until`. `rows` are
 /// the positions of the grants in the table, the earlier first.
 pub(super) fn pair(case: &Case<'_>, rows: (usize, usize), until: Moment) -> Blame {
@@ -395,6 +440,7 @@ fn double_promise(case: &Case<'_>, rows: (usize, usize)) -> Blame {
             Blame::of(Parted::TwoMasters, &pair, faults)
         }
         (Some(_), Some(_)) => Blame::of(Parted::NoExclusion, &pair, Vec::new()),
+        _ if !case.grants.has_servers() => Blame::of(Parted::LetIn, &pair, Vec::new()),
         _ => Blame::of(Parted::NoRecord, &pair, Vec::new()),
     }
 }

@@ -6,28 +6,13 @@
 //! its last. Two sections are in turns exactly when they overlap, so this is the same
 //! sweep as for promises.
 
-use std::collections::BTreeMap;
-
 use super::blame;
 use super::case::{Case, MOST_OF_A_KIND};
-use super::finding::{Detail, Finding, Kind};
-use super::grants::Act;
+use super::detail::Detail;
+use super::finding::{Finding, Kind};
 use super::interval::{Interval, overlapping_pairs};
+use super::sections::{Section, sections};
 use crate::history::Name;
-
-/// The accepted operations of a grant at one resource, in its order; never empty.
-struct Section<'a> {
-    row: usize,
-    acts: Vec<&'a Act>,
-}
-
-impl Section<'_> {
-    /// From the first operation to the last, which belongs to it.
-    fn span(&self) -> Interval {
-        let last = self.acts[self.acts.len() - 1].moment;
-        Interval::new(self.acts[0].moment, last.just_after())
-    }
-}
 
 /// Finds `effect-interleaved`.
 pub(super) fn interleaved(case: &Case<'_>) -> Vec<Finding> {
@@ -37,31 +22,15 @@ pub(super) fn interleaved(case: &Case<'_>) -> Vec<Finding> {
         let spans: Vec<Interval> = sections.iter().map(Section::span).collect();
         let conflict =
             |a: usize, b: usize| rows[sections[a].row].conflicts_with(&rows[sections[b].row]);
-        for (a, b) in overlapping_pairs(&spans, MOST_OF_A_KIND, conflict) {
+        let shared = |n: usize| rows[sections[n].row].shared;
+        let pairs = overlapping_pairs(&spans, MOST_OF_A_KIND, shared, conflict, &case.steps);
+        for (a, b) in pairs {
             found.push(turns(case, resource, &sections[a], &sections[b]));
         }
     }
     found.sort_by_key(|finding| finding.from_us);
     found.truncate(MOST_OF_A_KIND);
     found
-}
-
-/// The sections of each lock at each resource, in order of their beginning.
-fn sections<'a>(case: &'a Case<'_>) -> BTreeMap<(&'a str, &'a Name), Vec<Section<'a>>> {
-    let mut all: BTreeMap<(&str, &Name), Vec<Section<'_>>> = BTreeMap::new();
-    for (row, grant) in case.grants.rows().iter().enumerate() {
-        let mut own: BTreeMap<&Name, Vec<&Act>> = BTreeMap::new();
-        for act in grant.acts.iter().filter(|act| act.accepted) {
-            own.entry(&act.resource).or_default().push(act);
-        }
-        for (resource, acts) in own {
-            all.entry((&grant.key, resource)).or_default().push(Section { row, acts });
-        }
-    }
-    for sections in all.values_mut() {
-        sections.sort_by_key(|section| section.acts[0].moment);
-    }
-    all
 }
 
 /// Tells of two sections in turns, of which `outer` began first.

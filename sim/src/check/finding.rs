@@ -1,13 +1,15 @@
 //! A finding: what is wrong, who is involved, when, the events that prove it, and
-//! what is to blame.
+//! what is to blame. [`detail`](super::detail) has the facts that depend on the kind,
+//! [`sentence`](super::sentence) its sentence.
 
 use serde::{Deserialize, Serialize};
 
 use super::blame::Blame;
+use super::detail::Detail;
 use super::grants::Grant;
 use super::interval::Interval;
 use super::words::{self, Language};
-use crate::history::{Attempt, EventId, History, Name};
+use crate::history::{Attempt, EventId, History};
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -29,7 +31,7 @@ impl Severity {
     }
 }
 
-/// What can be wrong. DESIGN §5 defines them.
+/// What can be wrong. DESIGN §5 defines them, `docs/check.md` says how each is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -37,12 +39,30 @@ pub enum Kind {
     DoubleGrant,
     /// Two were inside at once, as the resource saw it.
     EffectInterleaved,
+    /// Whole sections came against the order of their grants.
+    StaleEffect,
     /// A unit was sold twice, or one that never was.
     Oversell,
+    /// A buyer was told "sold out" while a unit was free.
+    Undersell,
+    /// One order bought two units.
+    DuplicateOrder,
+    /// An order that was told "accepted" is not in the books.
+    LostOrder,
+    /// The counter and the books do not add up.
+    StockNotConserved,
     /// A record was deleted by somebody to whom it did not belong.
     WrongRelease,
+    /// A holder asked, or was owed the news, and was not told that its grant was lost.
+    LossNotTold,
     /// Nobody holds the lock and nobody gets it.
     LeakedLock,
+    /// The lock is free, or its holder waits for ever, and a waiter is not served.
+    StuckWaiter,
+    /// Holders wait for each other in a circle.
+    Deadlock,
+    /// A waiter was passed over more often than the lock allows.
+    Unfair,
     /// A promised lock's record vanished.
     GrantLost,
     /// A holder believed to hold the lock longer than it was promised.
@@ -54,13 +74,45 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them, gravest first.
-    pub const ALL: [Kind; 9] = [
+    /// All of them, in the order of DESIGN §5.
+    pub const ALL: [Kind; 18] = [
         Kind::DoubleGrant,
         Kind::EffectInterleaved,
+        Kind::StaleEffect,
         Kind::Oversell,
+        Kind::Undersell,
+        Kind::DuplicateOrder,
+        Kind::LostOrder,
+        Kind::StockNotConserved,
         Kind::WrongRelease,
+        Kind::LossNotTold,
         Kind::LeakedLock,
+        Kind::StuckWaiter,
+        Kind::Deadlock,
+        Kind::Unfair,
+        Kind::GrantLost,
+        Kind::Overstay,
+        Kind::TokenRegression,
+        Kind::FalseReject,
+    ];
+
+    /// All of them, gravest first: what was done at the resource before what was
+    /// promised, then what was answered, then liveness.
+    pub const BY_GRAVITY: [Kind; 18] = [
+        Kind::Oversell,
+        Kind::DuplicateOrder,
+        Kind::LostOrder,
+        Kind::StockNotConserved,
+        Kind::Undersell,
+        Kind::EffectInterleaved,
+        Kind::StaleEffect,
+        Kind::DoubleGrant,
+        Kind::WrongRelease,
+        Kind::LossNotTold,
+        Kind::Deadlock,
+        Kind::LeakedLock,
+        Kind::StuckWaiter,
+        Kind::Unfair,
         Kind::GrantLost,
         Kind::Overstay,
         Kind::TokenRegression,
@@ -72,9 +124,18 @@ impl Kind {
         match self {
             Kind::DoubleGrant => "double-grant",
             Kind::EffectInterleaved => "effect-interleaved",
+            Kind::StaleEffect => "stale-effect",
             Kind::Oversell => "oversell",
+            Kind::Undersell => "undersell",
+            Kind::DuplicateOrder => "duplicate-order",
+            Kind::LostOrder => "lost-order",
+            Kind::StockNotConserved => "stock-not-conserved",
             Kind::WrongRelease => "wrong-release",
+            Kind::LossNotTold => "loss-not-told",
             Kind::LeakedLock => "leaked-lock",
+            Kind::StuckWaiter => "stuck-waiter",
+            Kind::Deadlock => "deadlock",
+            Kind::Unfair => "unfair",
             Kind::GrantLost => "grant-lost",
             Kind::Overstay => "overstay",
             Kind::TokenRegression => "token-regression",
@@ -82,18 +143,34 @@ impl Kind {
         }
     }
 
-    /// How bad it is, unless a full fence has kept its effects apart.
+    /// How bad it is, unless a full fence has kept its effects apart or the lock
+    /// promises ordered tokens.
     pub fn severity(self) -> Severity {
         match self {
-            Kind::DoubleGrant
-            | Kind::EffectInterleaved
-            | Kind::Oversell
-            | Kind::WrongRelease
-            | Kind::LeakedLock => Severity::Violation,
             Kind::GrantLost | Kind::Overstay | Kind::TokenRegression | Kind::FalseReject => {
                 Severity::Advisory
             }
+            _ => Severity::Violation,
         }
+    }
+
+    /// Whether it says that the resource was harmed: a fence that let it happen excuses
+    /// nothing.
+    pub fn is_of_the_resource(self) -> bool {
+        use Kind::{
+            DuplicateOrder, EffectInterleaved, LostOrder, Oversell, StaleEffect, StockNotConserved,
+            Undersell,
+        };
+        matches!(
+            self,
+            EffectInterleaved
+                | StaleEffect
+                | Oversell
+                | Undersell
+                | DuplicateOrder
+                | LostOrder
+                | StockNotConserved
+        )
     }
 
     /// What people call it.
@@ -126,84 +203,6 @@ impl From<&Grant> for Party {
     fn from(grant: &Grant) -> Party {
         Party { owner: grant.owner.clone(), attempt: grant.attempt.clone(), token: grant.token() }
     }
-}
-
-/// How a record vanished.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Vanished {
-    /// A server without it became master.
-    Failover,
-    /// A full resynchronisation replaced it.
-    Resync,
-    /// Its server lost its memory.
-    Crash,
-    /// Somebody else deleted it.
-    Deleted,
-    /// Somebody else overwrote it.
-    Overwritten,
-    /// Its server's clock ended it before its time.
-    ExpiredEarly,
-}
-
-/// The facts of a finding that depend on its kind.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case")]
-pub enum Detail {
-    /// Of a double grant: the interval is the overlap.
-    DoubleGrant,
-    /// Of an interleaving: the interval runs from the first foreign operation to the
-    /// operation after it.
-    EffectInterleaved {
-        /// Which resource.
-        resource: Name,
-    },
-    /// Of an oversold unit: the interval runs from its first sale to its last.
-    Oversell {
-        /// Which unit.
-        unit: u32,
-        /// How many units there were.
-        units: u32,
-        /// The orders under which it was sold.
-        orders: Vec<String>,
-    },
-    /// Of a wrong release: the interval is what was left of the promise.
-    WrongRelease {
-        /// Where.
-        node: Name,
-    },
-    /// Of a leak: the interval is the time for which the lock was closed.
-    LeakedLock {
-        /// The bound that the lock itself declares, µs.
-        bound_us: u64,
-        /// Whose record is in the way, where that is known.
-        held_by: Option<String>,
-        /// Whether that record never expires.
-        never_expires: bool,
-    },
-    /// Of a lost grant: the interval is what was left of the promise.
-    GrantLost {
-        /// Where.
-        node: Name,
-        /// How.
-        how: Vanished,
-    },
-    /// Of an overstay: the interval is the belief beyond the promise.
-    Overstay,
-    /// Of a regression: the interval runs from grant to grant.
-    TokenRegression {
-        /// The earlier grant's token.
-        earlier: u64,
-        /// The later grant's.
-        later: u64,
-    },
-    /// Of a false reject: the interval runs from the registration to the refusal.
-    FalseReject {
-        /// The token shown.
-        shown: Option<u64>,
-        /// The token that the resource had registered.
-        registered: u64,
-    },
 }
 
 /// Something that a checker found.
@@ -273,109 +272,5 @@ impl Finding {
     /// Whether it fails the run.
     pub fn is_violation(&self) -> bool {
         self.severity == Severity::Violation
-    }
-
-    /// The finding as one English sentence.
-    pub fn sentence(&self) -> String {
-        let who = |n: usize| self.parties.get(n).map_or("somebody", |party| &party.owner);
-        let key = if self.key.is_empty() { "the lock" } else { &self.key };
-        let (from, to) = (Time(self.from_us), Time(self.to_us));
-        let long = Time(self.to_us.saturating_sub(self.from_us));
-        match &self.detail {
-            Detail::DoubleGrant => format!(
-                "{} and {} were both promised {key} for {long} ({from} … {to}).",
-                who(0),
-                who(1),
-            ),
-            Detail::EffectInterleaved { resource } => format!(
-                "{resource} accepted operations of {} and {} in turns ({from} … {to}): two were \
-                 inside.",
-                who(0),
-                who(1),
-            ),
-            Detail::Oversell { unit, units, orders } => sold(*unit, *units, orders),
-            Detail::WrongRelease { node } => format!(
-                "The record of {} for {key} was deleted at {node} by somebody else, {long} before \
-                 its promise ended.",
-                who(0),
-            ),
-            Detail::LeakedLock { bound_us, held_by, never_expires } => {
-                let record = match (held_by, never_expires) {
-                    (Some(owner), true) => format!(", behind a record of {owner} without expiry"),
-                    (Some(owner), false) => format!(", behind a record of {owner}"),
-                    (None, _) => String::new(),
-                };
-                format!(
-                    "Nobody held {key} and nobody got it for {long} ({from} … {to}), against a \
-                     bound of {}{record}.",
-                    Time(*bound_us),
-                )
-            }
-            Detail::GrantLost { node, how } => {
-                let lost = vanished(*how, node);
-                format!(
-                    "The record of {} for {key} {lost}, {long} before its promise ended.",
-                    who(0)
-                )
-            }
-            Detail::Overstay => format!(
-                "{} believed to hold {key} for {long} beyond its promise ({from} … {to}).",
-                who(0),
-            ),
-            Detail::TokenRegression { earlier, later } => format!(
-                "{} was granted {key} with token {later}, after {} with token {earlier}.",
-                who(1),
-                who(0),
-            ),
-            Detail::FalseReject { shown, registered } => {
-                let shown = shown.map_or("no token".to_owned(), |token| format!("token {token}"));
-                format!(
-                    "The fence refused {} with {shown}, the newest holder of {key}: token \
-                     {registered} was registered.",
-                    who(0),
-                )
-            }
-        }
-    }
-}
-
-fn sold(unit: u32, units: u32, orders: &[String]) -> String {
-    let names = orders.join(", ");
-    let times = match orders.len() {
-        ..2 => return format!("Unit {unit} was sold under order {names}, of only {units} units."),
-        2 => "twice".to_owned(),
-        many => format!("{many} times"),
-    };
-    if units == 1 && unit == 1 {
-        format!("The only unit, {unit}, was sold {times}: orders {names}.")
-    } else {
-        format!("Unit {unit} was sold {times}: orders {names}.")
-    }
-}
-
-fn vanished(how: Vanished, node: &Name) -> String {
-    match how {
-        Vanished::Failover => format!("was missing when {node} became master"),
-        Vanished::Resync => format!("was erased when {node} resynchronised"),
-        Vanished::Crash => format!("was lost when {node} crashed"),
-        Vanished::Deleted => format!("was deleted at {node} by somebody else"),
-        Vanished::Overwritten => format!("was overwritten at {node} by somebody else"),
-        Vanished::ExpiredEarly => format!("expired at {node}"),
-    }
-}
-
-/// A time or duration for people.
-pub(crate) struct Time(pub u64);
-
-impl std::fmt::Display for Time {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Time(us) = *self;
-        if us == u64::MAX {
-            formatter.write_str("ever")
-        } else if us > 0 && us < 1_000 {
-            write!(formatter, "{us} µs")
-        } else {
-            write!(formatter, "{}.{:03} s", us / 1_000_000, us / 1_000 % 1_000)
-        }
     }
 }

@@ -2,28 +2,53 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::case::Case;
-use super::interval::Moment;
+use super::interval::{Interval, Moment, overlapping_pairs};
 use super::words::{self, Language};
-use crate::history::{EventId, StockOperation, What};
+use crate::history::{EventId, Name, OrderAnswer, StockOperation, What};
 
 /// A thing that must happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Goal {
     /// The lock passed from one owner to another.
     Handover,
     /// Of a plan with faults, one had an observable effect.
     FaultTookEffect,
-    /// Where something was sold, the books were read at the end.
+    /// Where something was sold, the books or the counter were read at the end.
     BooksRead,
+    /// Of a strategy without locks: two were at it at once, or one was refused.
+    Conflict,
+    /// A server became master.
+    Failover,
+    /// A lease or a session ran out.
+    Expiry,
+    /// A lease was renewed.
+    Renewal,
+    /// A client's node crashed while it held the lock.
+    HolderDied,
+    /// Somebody found nothing left.
+    SoldOut,
+    /// The resource refused an operation.
+    FenceRefused,
 }
 
 impl Goal {
     /// All of them.
-    pub const ALL: [Goal; 3] = [Goal::Handover, Goal::FaultTookEffect, Goal::BooksRead];
+    pub const ALL: [Goal; 10] = [
+        Goal::Handover,
+        Goal::FaultTookEffect,
+        Goal::BooksRead,
+        Goal::Conflict,
+        Goal::Failover,
+        Goal::Expiry,
+        Goal::Renewal,
+        Goal::HolderDied,
+        Goal::SoldOut,
+        Goal::FenceRefused,
+    ];
 
     /// Its stable name.
     pub fn id(self) -> &'static str {
@@ -31,12 +56,43 @@ impl Goal {
             Goal::Handover => "handover",
             Goal::FaultTookEffect => "fault-took-effect",
             Goal::BooksRead => "books-read",
+            Goal::Conflict => "conflict",
+            Goal::Failover => "failover",
+            Goal::Expiry => "expiry",
+            Goal::Renewal => "renewal",
+            Goal::HolderDied => "holder-died",
+            Goal::SoldOut => "sold-out",
+            Goal::FenceRefused => "fence-refused",
         }
     }
 
     /// What people call it.
     pub fn word(self, language: Language) -> &'static str {
         words::word(self.id(), language)
+    }
+}
+
+/// The goals of a scenario, beside those that every run has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<Goal>", into = "Vec<Goal>")]
+pub struct Wanted(u16);
+
+impl Wanted {
+    /// Whether this one is among them.
+    pub fn contains(self, goal: Goal) -> bool {
+        self.0 & (1 << goal as u16) != 0
+    }
+}
+
+impl From<Vec<Goal>> for Wanted {
+    fn from(goals: Vec<Goal>) -> Wanted {
+        Wanted(goals.into_iter().fold(0, |all, goal| all | (1 << goal as u16)))
+    }
+}
+
+impl From<Wanted> for Vec<Goal> {
+    fn from(wanted: Wanted) -> Vec<Goal> {
+        Goal::ALL.into_iter().filter(|goal| wanted.contains(*goal)).collect()
     }
 }
 
@@ -76,21 +132,31 @@ impl Goals {
         let mut goals = Goals::default();
         goals.look_for_handovers(case);
         goals.look_at_faults(case);
-        let has = |is: fn(&What) -> bool| case.history.iter().any(|event| is(&event.what));
-        let sold = has(|what| {
-            let sell =
-                |operation: &StockOperation| matches!(operation, StockOperation::Sell { .. });
-            matches!(what, What::Effect { operation, accepted: true, .. } if sell(operation))
-        });
-        if goals.handovers == 0 {
-            goals.missed.push(Goal::Handover);
-        }
-        if case.setting.faults > 0 && goals.touched.is_empty() {
-            goals.missed.push(Goal::FaultTookEffect);
-        }
-        if sold && !has(|what| matches!(what, What::Ledger { .. })) {
-            goals.missed.push(Goal::BooksRead);
-        }
+        let seen = Seen::of(case);
+        let setting = &case.setting;
+        let is_met = |goal: Goal| match goal {
+            Goal::Handover => goals.handovers > 0,
+            Goal::FaultTookEffect => !goals.touched.is_empty(),
+            Goal::BooksRead => seen.books,
+            Goal::Conflict => seen.refused || believed_together(case),
+            Goal::Failover => seen.promoted,
+            Goal::Expiry => seen.expired,
+            Goal::Renewal => seen.renewed,
+            Goal::HolderDied => holder_died(case),
+            Goal::SoldOut => seen.sold_out,
+            Goal::FenceRefused => seen.refused,
+        };
+        let is_owed = |goal: Goal| match goal {
+            // A history of sales without any lock is one of the stock alone.
+            Goal::Handover => !setting.lock_free && (seen.lock || !seen.sold),
+            Goal::Conflict => setting.lock_free,
+            Goal::FaultTookEffect => setting.faults > 0,
+            Goal::BooksRead => seen.sold,
+            _ => false,
+        };
+        let owed = Goal::ALL.into_iter();
+        let owed = owed.filter(|goal| is_owed(*goal) || setting.goals.contains(*goal));
+        goals.missed = owed.filter(|goal| !is_met(*goal)).collect();
         goals
     }
 
@@ -139,4 +205,71 @@ impl Goals {
             self.inert.push(InertFault { fault, began: event, description });
         }
     }
+}
+
+/// What the events show.
+#[derive(Default)]
+struct Seen {
+    lock: bool,
+    sold: bool,
+    books: bool,
+    refused: bool,
+    promoted: bool,
+    expired: bool,
+    renewed: bool,
+    sold_out: bool,
+}
+
+impl Seen {
+    fn of(case: &Case<'_>) -> Seen {
+        let mut seen = Seen::default();
+        for event in case.history.iter() {
+            match &event.what {
+                What::Effect { accepted: false, .. } => seen.refused = true,
+                What::Effect { operation: StockOperation::Sell { .. }, .. } => seen.sold = true,
+                What::Effect { operation: StockOperation::Read { left: 0, .. }, .. } => {
+                    seen.sold_out = true;
+                }
+                What::Ledger { .. } | What::StockCounted { .. } => seen.books = true,
+                What::OrderReturned { answer: OrderAnswer::SoldOut, .. } => seen.sold_out = true,
+                What::OrderReturned { answer: OrderAnswer::Accepted, .. } => seen.sold = true,
+                What::AcquireInvoked { .. }
+                | What::AcquireReturned { .. }
+                | What::RecordSet { .. }
+                | What::WaitBegan { .. } => seen.lock = true,
+                What::Promoted { .. } => seen.promoted = true,
+                What::RecordExpired { .. } | What::SessionExpired { .. } => seen.expired = true,
+                What::RecordExtended { .. } => seen.renewed = true,
+                _ => {}
+            }
+        }
+        seen
+    }
+}
+
+/// Whether two clients ever believed to be in at once.
+fn believed_together(case: &Case<'_>) -> bool {
+    let rows = case.grants.rows();
+    case.grants.by_key().values().any(|of_key| {
+        let held: Vec<(usize, Interval)> =
+            of_key.iter().filter_map(|row| Some((*row, rows[*row].belief?))).collect();
+        let intervals: Vec<Interval> = held.iter().map(|(_, belief)| *belief).collect();
+        let shared = |n: usize| rows[held[n].0].shared;
+        let conflict = |a: usize, b: usize| rows[held[a].0].conflicts_with(&rows[held[b].0]);
+        !overlapping_pairs(&intervals, 1, shared, conflict, &case.steps).is_empty()
+    })
+}
+
+/// Whether a node crashed on which somebody held the lock.
+fn holder_died(case: &Case<'_>) -> bool {
+    let mut crashes: BTreeMap<&Name, Vec<Moment>> = BTreeMap::new();
+    for event in case.history.iter() {
+        if matches!(event.what, What::NodeCrashed { .. }) {
+            crashes.entry(&event.node).or_default().push(Moment::of(event));
+        }
+    }
+    case.grants.rows().iter().any(|grant| {
+        let belief = grant.belief.zip(grant.client().and_then(|client| crashes.get(client)));
+        belief.is_some_and(|(belief, crashes)| crashes.binary_search(&belief.to).is_ok())
+    })
 }

@@ -1,11 +1,12 @@
 //! The table of grants: who was promised what when, who believed what when, and what
 //! they did meanwhile. Every checker reads it; none looks at raw events twice.
 //!
-//! A grant is a row per lock and owner. Its three intervals (DESIGN §5):
+//! A grant is a row per lock and owner; nested acquires of one owner are one grant,
+//! which ends with the release that evens them out. Its three intervals (DESIGN §5):
 //! - *promise*: from the application of the grant to the earliest of: release invoked
 //!   by a client whose side is known (docs/adr/0003), or applied;
 //!   the lease's end in true elapsed time less the margin, of the last applied
-//!   renewal; the loss told to the holder. Neither losing the record nor a step of a
+//!   renewal; the session declared expired; the loss told to the holder. Neither losing the record nor a step of a
 //!   clock ends it. A renewal that is applied after the promise has ended promises
 //!   anew, so a promise may come in several pieces. An acquire that nobody was told of
 //!   promises nothing (`docs/adr/0002-a-promise-needs-an-acknowledgement.md`).
@@ -13,13 +14,17 @@
 //!   belief ends, or the client's node crashes. A pause does not end it.
 //! - *effects*: what the resource was asked in the owner's name, in its order.
 //!
-//! Order of things: the clues of a row are gathered in one pass ([`Gathering`]), then
-//! its intervals are computed from the clues alone.
+//! Order of things: the clues of a row are gathered in one pass ([`gather`]), then
+//! its intervals are computed from the clues alone ([`clues`]).
 
-use std::collections::{BTreeMap, BTreeSet};
+mod clues;
+mod gather;
+
+use std::collections::BTreeMap;
 
 use super::interval::{Interval, Moment};
-use crate::history::{AcquireOutcome, Attempt, Event, EventId, History, Name, What};
+use crate::history::{Attempt, EventId, History, Name};
+use gather::{Gathering, Witnesses};
 
 /// An event that put a grant's record on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,8 +77,14 @@ pub struct Grant {
     /// The attempt of one of our clients that the owner names. `None` for owners of
     /// whom the history has no client's side.
     pub attempt: Option<Attempt>,
+    /// The node from which it was asked for.
+    pub node: Option<Name>,
     /// Where it was asked for.
     pub invoked: Option<EventId>,
+    /// Whether it is shared with other such grants.
+    pub shared: bool,
+    /// How far the clocks behind its times may be from true time, µs.
+    pub uncertainty_us: u64,
     /// All its applications in order.
     pub applications: Vec<Application>,
     /// The application that was acknowledged: the promise begins there.
@@ -105,9 +116,10 @@ impl Grant {
             .unwrap_or(Moment::NEVER)
     }
 
-    /// Whether it was promised at `moment`.
+    /// Whether it was promised at `moment`, whatever the clocks.
     pub fn is_promised(&self, moment: Moment) -> bool {
-        self.promise.iter().any(|piece| piece.contains(moment))
+        let surely = |piece: &Interval| piece.shrunk(self.uncertainty_us).contains(moment);
+        self.promise.iter().any(surely)
     }
 
     /// When its last promise ends.
@@ -126,9 +138,10 @@ impl Grant {
         self.belief?.overlap(other.belief?)
     }
 
-    /// Whether both cannot hold at once: the same lock, different owners.
+    /// Whether both cannot hold at once: the same lock, different owners, not both
+    /// shared.
     pub fn conflicts_with(&self, other: &Grant) -> bool {
-        self.key == other.key && self.owner != other.owner
+        self.key == other.key && self.owner != other.owner && !(self.shared && other.shared)
     }
 
     /// Whether both are attempts of one client. Of foreign owners nobody can tell.
@@ -156,9 +169,9 @@ impl Grant {
         self.acknowledged.and_then(|reply| reply.token)
     }
 
-    /// The client that holds it, which is also its node.
+    /// The node of the client that holds it.
     pub fn client(&self) -> Option<&Name> {
-        self.attempt.as_ref().map(|attempt| &attempt.client)
+        self.node.as_ref().or(self.attempt.as_ref().map(|attempt| &attempt.client))
     }
 }
 
@@ -166,13 +179,16 @@ impl Grant {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants {
     rows: Vec<Grant>,
+    /// The row of each act, in order of events.
+    acts: Vec<(EventId, usize)>,
 }
 
 impl Grants {
     /// Builds the table. Without records (`lock_has_records` false) no grant has a
     /// promise: belief and effects only.
     pub fn of(history: &History, lock_has_records: bool) -> Grants {
-        Gathering::new(history).gather(history).finish(lock_has_records)
+        let witnesses = Witnesses::of(history);
+        Gathering::new(history, &witnesses).gather(history).finish(lock_has_records)
     }
 
     /// The rows.
@@ -198,310 +214,23 @@ impl Grants {
         owners
     }
 
-    /// The row in whose name each act was done.
-    pub fn by_act(&self) -> BTreeMap<EventId, usize> {
-        let acts = |(row, grant): (usize, &Grant)| {
-            grant.acts.iter().map(|act| (act.event, row)).collect::<Vec<_>>()
-        };
-        self.rows.iter().enumerate().flat_map(acts).collect()
-    }
-}
-
-/// What the events say of one row.
-struct Clues {
-    grant: Grant,
-    renewals: Vec<(Moment, u64)>,
-    /// Releases applied, losses told.
-    ends: Vec<Moment>,
-    /// Ends of the belief that are told by an event of the attempt.
-    belief_ends: Vec<Moment>,
-    /// For foreigners: whether the record is gone, so that the next is a new grant.
-    over: bool,
-}
-
-/// The pass over the events.
-struct Gathering {
-    rows: Vec<Clues>,
-    /// The newest row of an owner of a lock.
-    newest: BTreeMap<(String, String), usize>,
-    /// The newest row of an owner of any lock.
-    owners: BTreeMap<String, usize>,
-    /// Owners whose client's side is in the history.
-    witnessed: BTreeMap<String, Attempt>,
-    crashes: BTreeMap<Name, Vec<Moment>>,
-    /// The lock, where there is but one.
-    only_key: String,
-}
-
-impl Gathering {
-    fn new(history: &History) -> Gathering {
-        let mut witnessed = BTreeMap::new();
-        let mut keys = BTreeSet::new();
-        let mut crashes: BTreeMap<Name, Vec<Moment>> = BTreeMap::new();
-        for event in history.iter() {
-            match &event.what {
-                What::AcquireInvoked { attempt, key }
-                | What::AcquireReturned { attempt, key, .. } => {
-                    witnessed.insert(attempt.to_string(), attempt.clone());
-                    keys.insert(key);
-                }
-                What::BeliefEnded { attempt, .. }
-                | What::ReleaseInvoked { attempt }
-                | What::ReleaseReturned { attempt, .. } => {
-                    witnessed.insert(attempt.to_string(), attempt.clone());
-                }
-                What::RecordSet { key, .. } => {
-                    keys.insert(key);
-                }
-                What::NodeCrashed { .. } => {
-                    crashes.entry(event.node.clone()).or_default().push(Moment::of(event));
-                }
-                _ => {}
-            }
-        }
-        let only_key = match keys.first() {
-            Some(key) if keys.len() == 1 => (*key).clone(),
-            _ => String::new(),
-        };
-        let (newest, owners) = (BTreeMap::new(), BTreeMap::new());
-        Gathering { rows: Vec::new(), newest, owners, witnessed, crashes, only_key }
+    /// The row in whose name this act was done.
+    pub fn of_act(&self, act: EventId) -> Option<usize> {
+        let at = self.acts.binary_search_by_key(&act, |(event, _)| *event).ok()?;
+        self.acts.get(at).map(|(_, row)| *row)
     }
 
-    /// The newest row of this owner of this lock, made if there is none.
-    fn row(&mut self, key: &str, owner: &str) -> &mut Clues {
-        let name = (key.to_owned(), owner.to_owned());
-        let row = match self.newest.get(&name) {
-            Some(row) => *row,
-            None => self.new_row(name),
-        };
-        &mut self.rows[row]
+    /// Whether the history has a server's side at all.
+    pub fn has_servers(&self) -> bool {
+        self.rows.iter().any(|grant| !grant.applications.is_empty())
     }
 
-    fn new_row(&mut self, name: (String, String)) -> usize {
-        let row = self.rows.len();
-        let grant = Grant {
-            key: name.0.clone(),
-            owner: name.1.clone(),
-            attempt: self.witnessed.get(&name.1).cloned(),
-            invoked: None,
-            applications: Vec::new(),
-            applied: None,
-            acknowledged: None,
-            promise: Vec::new(),
-            belief: None,
-            acts: Vec::new(),
-        };
-        self.rows.push(Clues {
-            grant,
-            renewals: Vec::new(),
-            ends: Vec::new(),
-            belief_ends: Vec::new(),
-            over: false,
-        });
-        self.owners.insert(name.1.clone(), row);
-        self.newest.insert(name, row);
-        row
-    }
-
-    /// The newest row of the attempt, if it has any.
-    fn of_attempt(&mut self, attempt: &Attempt) -> Option<&mut Clues> {
-        let row = *self.owners.get(&attempt.to_string())?;
-        self.rows.get_mut(row)
-    }
-
-    fn gather(mut self, history: &History) -> Gathering {
-        for event in history.iter() {
-            self.client_event(event);
-            self.record_event(event);
-            self.act(event);
-        }
-        self
-    }
-
-    fn client_event(&mut self, event: &Event) {
-        let moment = Moment::of(event);
-        match &event.what {
-            What::AcquireInvoked { attempt, key } => {
-                let row = self.row(key, &attempt.to_string());
-                row.grant.invoked.get_or_insert(event.id);
-            }
-            What::AcquireReturned {
-                attempt,
-                key,
-                outcome: AcquireOutcome::Granted { token, lease_us, margin_us },
-            } => {
-                let row = self.row(key, &attempt.to_string());
-                row.grant.acknowledged.get_or_insert(Acknowledgement {
-                    event: event.id,
-                    moment,
-                    token: *token,
-                    lease_us: *lease_us,
-                    margin_us: *margin_us,
-                });
-            }
-            What::BeliefEnded { attempt, reason } => {
-                if let Some(row) = self.of_attempt(attempt) {
-                    row.belief_ends.push(moment);
-                    if *reason == crate::history::BeliefEnd::Told {
-                        row.ends.push(moment);
-                    }
-                }
-            }
-            What::ReleaseInvoked { attempt } => {
-                if let Some(row) = self.of_attempt(attempt) {
-                    row.belief_ends.push(moment);
-                    row.ends.push(moment);
-                }
-            }
-            What::ReleaseReturned { attempt, release } => {
-                use lockstorm::lock::Release;
-                // "Not held" tells the holder of the loss; "released" was applied
-                // by now, if nothing observed where.
-                if let (Release::Released | Release::NotHeld, Some(row)) =
-                    (release, self.of_attempt(attempt))
-                {
-                    row.ends.push(moment);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn record_event(&mut self, event: &Event) {
-        let moment = Moment::of(event);
-        match &event.what {
-            What::RecordSet { key, owner, lease_us } => {
-                let name = (key.clone(), owner.clone());
-                if let Some(newest) = self.newest.get(&name).map(|row| &mut self.rows[*row])
-                    && newest.over
-                    && newest.grant.attempt.is_none()
-                {
-                    // The new grant of a foreigner takes the place of its old one.
-                    newest.ends.push(moment);
-                    self.new_row(name);
-                }
-                self.row(key, owner).grant.applications.push(Application {
-                    event: event.id,
-                    moment,
-                    node: event.node.clone(),
-                    lease_us: *lease_us,
-                });
-            }
-            What::RecordExtended { key, owner, lease_us } => {
-                self.row(key, owner).renewals.push((moment, *lease_us));
-            }
-            What::RecordReleased { key, owner } => {
-                let row = self.row(key, owner);
-                row.ends.push(moment);
-                row.over = true;
-            }
-            What::RecordExpired { key, owner } | What::RecordLost { key, owner, .. } => {
-                self.row(key, owner).over = true;
-            }
-            _ => {}
-        }
-    }
-
-    fn act(&mut self, event: &Event) {
-        let What::Effect { owner, accepted, .. } = &event.what else { return };
-        let row = match self.owners.get(owner) {
-            Some(row) => *row,
-            // Somebody acts who never asked for a lock: a row of its own.
-            None => self.new_row((self.only_key.clone(), owner.clone())),
-        };
-        self.rows[row].grant.acts.push(Act {
-            event: event.id,
-            moment: Moment::of(event),
-            resource: event.node.clone(),
-            accepted: *accepted,
-        });
-    }
-
-    fn finish(self, lock_has_records: bool) -> Grants {
-        let crashes = self.crashes;
-        let mut rows: Vec<Grant> = self
-            .rows
-            .into_iter()
-            .map(|clues| clues.finish(lock_has_records, &crashes))
-            // An attempt that came to nothing is no grant.
-            .filter(|grant| {
-                let grant: &Grant = grant;
-                grant.acknowledged.is_some()
-                    || !grant.applications.is_empty()
-                    || !grant.acts.is_empty()
-            })
-            .collect();
+    fn in_order(mut rows: Vec<Grant>) -> Grants {
         rows.sort_by_key(Grant::start);
-        Grants { rows }
-    }
-}
-
-impl Clues {
-    fn finish(mut self, records: bool, crashes: &BTreeMap<Name, Vec<Moment>>) -> Grant {
-        self.grant.belief = self.belief(crashes);
-        if records {
-            let reply = self.grant.acknowledged;
-            self.grant.applied = match (&self.grant.attempt, reply) {
-                (None, _) => self.grant.applications.first().cloned(),
-                (Some(_), None) => None,
-                (Some(_), Some(reply)) => {
-                    let before = |applied: &&Application| applied.moment < reply.moment;
-                    self.grant.applications.iter().rfind(before).cloned()
-                }
-            };
-            self.grant.promise = self.promise();
-        }
-        self.grant
-    }
-
-    fn belief(&self, crashes: &BTreeMap<Name, Vec<Moment>>) -> Option<Interval> {
-        let from = self.grant.acknowledged?.moment;
-        let crashes = crashes.get(self.grant.client()?).map_or(&[][..], Vec::as_slice);
-        let crash = crashes.get(crashes.partition_point(|crash| *crash < from)).copied();
-        let told = self.belief_ends.iter().copied().filter(|end| *end > from).min();
-        let to = [crash, told].into_iter().flatten().min().unwrap_or(Moment::NEVER);
-        Some(Interval::new(from, to))
-    }
-
-    fn promise(&self) -> Vec<Interval> {
-        let reply = self.grant.acknowledged;
-        let margin_us = reply.map_or(0, |reply| reply.margin_us);
-        let end = |from: Moment, lease_us: u64| -> Moment {
-            let lease_us =
-                if lease_us == u64::MAX { lease_us } else { lease_us.saturating_sub(margin_us) };
-            Moment::at(from.at_us.saturating_add(lease_us)).max(from)
-        };
-        let mut renewals = self.renewals.clone();
-        let (from, lease_us) = match (&self.grant.applied, reply) {
-            (Some(applied), Some(reply)) => (applied.moment, reply.lease_us),
-            // Granted without any record: the holder was promised all the same.
-            (None, Some(reply)) => (reply.moment, reply.lease_us),
-            (Some(applied), None) => {
-                // A foreigner; nested acquires of one owner are one grant.
-                let again = self.grant.applications.iter().skip(1);
-                let lease_us = |applied: &Application| applied.lease_us.unwrap_or(u64::MAX);
-                renewals.extend(again.map(|applied| (applied.moment, lease_us(applied))));
-                renewals.sort_unstable();
-                (applied.moment, lease_us(applied))
-            }
-            (None, None) => return Vec::new(),
-        };
-        let over = self.ends.iter().copied().filter(|end| *end > from).min();
-        let over = over.unwrap_or(Moment::NEVER);
-        let mut pieces = vec![Interval::new(from, end(from, lease_us))];
-        for (moment, lease_us) in renewals {
-            if moment <= from || moment >= over {
-                continue;
-            }
-            match pieces.last_mut() {
-                Some(piece) if moment < piece.to => piece.to = end(moment, lease_us),
-                _ => pieces.push(Interval::new(moment, end(moment, lease_us))),
-            }
-        }
-        for piece in &mut pieces {
-            piece.to = piece.to.min(over);
-        }
-        pieces.retain(|piece| !piece.is_empty());
-        pieces
+        let acts = rows.iter().enumerate();
+        let acts = acts.flat_map(|(row, grant)| grant.acts.iter().map(move |act| (act.event, row)));
+        let mut acts: Vec<(EventId, usize)> = acts.collect();
+        acts.sort_unstable();
+        Grants { rows, acts }
     }
 }

@@ -4,8 +4,11 @@
 //! event marks (a lease's end) comes before all events of its microsecond: what
 //! happens *at* the end of a lease happens after it.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
+use super::steps::Steps;
 use crate::history::Event;
 
 /// A point in the run's order.
@@ -72,6 +75,21 @@ impl Interval {
         self.from <= moment && moment < self.to
     }
 
+    /// What of it is left when both ends may be off by `uncertainty_us`. What begins
+    /// with everything, or never ends, has no end there.
+    #[must_use]
+    pub fn shrunk(self, uncertainty_us: u64) -> Interval {
+        if uncertainty_us == 0 {
+            return self;
+        }
+        let from = Moment::at(self.from.at_us.saturating_add(uncertainty_us));
+        let to = match self.to {
+            Moment::NEVER => Moment::NEVER,
+            to => Moment::at(to.at_us.saturating_sub(uncertainty_us)),
+        };
+        Interval { from, to }
+    }
+
     /// What both have in common, unless that is nothing.
     pub fn overlap(self, other: Interval) -> Option<Interval> {
         let common = Interval::new(self.from.max(other.from), self.to.min(other.to));
@@ -81,28 +99,41 @@ impl Interval {
 
 /// All pairs of overlapping intervals, by their positions in `intervals`, in order of
 /// the start of the overlap, the pair's earlier interval first, at most `limit` pairs.
-/// Takes O(n log n) and the pairs.
+/// Takes O(n log n) and the pairs that are looked at, each of which is a step.
 ///
-/// `conflict` says of two positions whether their overlap counts.
+/// `shared` says of a position whether it may overlap with others such: these are not
+/// even looked at, however many readers there are. `conflict` says of two positions
+/// whether their overlap counts.
 pub fn overlapping_pairs(
     intervals: &[Interval],
     limit: usize,
+    shared: impl Fn(usize) -> bool,
     conflict: impl Fn(usize, usize) -> bool,
+    steps: &Steps,
 ) -> Vec<(usize, usize)> {
     let mut order: Vec<usize> =
         (0..intervals.len()).filter(|&i| !intervals[i].is_empty()).collect();
     order.sort_by_key(|&i| (intervals[i].from, i));
-    let mut open: std::collections::BTreeSet<(Moment, usize)> = std::collections::BTreeSet::new();
+    // Of those that are open: the exclusive and the shared.
+    let mut open: [BTreeSet<(Moment, usize)>; 2] = [BTreeSet::new(), BTreeSet::new()];
     let mut pairs = Vec::new();
     for later in order {
-        while let Some(&(to, ended)) = open.first() {
-            if to > intervals[later].from {
-                break;
+        steps.take(1);
+        for open in &mut open {
+            while let Some(&(to, ended)) = open.first() {
+                if to > intervals[later].from {
+                    break;
+                }
+                open.remove(&(to, ended));
             }
-            open.remove(&(to, ended));
         }
-        let mut earlier: Vec<usize> =
-            open.iter().map(|&(_, i)| i).filter(|&i| conflict(i, later)).collect();
+        let is_shared = shared(later);
+        let looked_at = if is_shared { &open[..1] } else { &open[..] };
+        let mut earlier: Vec<usize> = Vec::new();
+        for open in looked_at {
+            steps.take(open.len() as u64);
+            earlier.extend(open.iter().map(|&(_, i)| i).filter(|&i| conflict(i, later)));
+        }
         earlier.sort_by_key(|&i| (intervals[i].from, i));
         for earlier in earlier {
             if pairs.len() == limit {
@@ -110,7 +141,7 @@ pub fn overlapping_pairs(
             }
             pairs.push((earlier, later));
         }
-        open.insert((intervals[later].to, later));
+        open[usize::from(is_shared)].insert((intervals[later].to, later));
     }
     pairs
 }
@@ -149,11 +180,13 @@ mod tests {
     proptest! {
         #[test]
         fn the_sweep_agrees_with_all_pairs(
-            intervals in proptest::collection::vec((any_interval(), 0_u8..3), 0..12),
+            intervals in proptest::collection::vec((any_interval(), 0_u8..7), 0..12),
         ) {
             let owners: Vec<u8> = intervals.iter().map(|(_, owner)| *owner).collect();
             let intervals: Vec<Interval> = intervals.into_iter().map(|(i, _)| i).collect();
-            let conflict = |a: usize, b: usize| owners[a] != owners[b];
+            let readers = |n: usize| owners[n] >= 4;
+            let conflict =
+                |a: usize, b: usize| owners[a] != owners[b] && !(readers(a) && readers(b));
             let mut brute = Vec::new();
             for a in 0..intervals.len() {
                 for b in a + 1..intervals.len() {
@@ -165,7 +198,8 @@ mod tests {
                     }
                 }
             }
-            let swept = overlapping_pairs(&intervals, usize::MAX, conflict);
+            let steps = Steps::default();
+            let swept = overlapping_pairs(&intervals, usize::MAX, readers, conflict, &steps);
             for pair in swept.windows(2) {
                 let start = |&(_, later): &(usize, usize)| intervals[later].from;
                 prop_assert!(start(&pair[0]) <= start(&pair[1]));

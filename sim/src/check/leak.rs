@@ -1,109 +1,147 @@
-//! `leaked-lock`: after everything has healed nobody believes to hold the lock, and
-//! yet nobody gets it for longer than the lock itself declares
-//! ([`takeover_bound`](lockstorm::lock::Lock::takeover_bound)).
+//! Locks that are closed: after everything has healed nobody holds one, and yet nobody
+//! gets it for longer than the lock itself declares
+//! ([`takeover_bound`](lockstorm::lock::Lock::takeover_bound)). With a record in the way
+//! it is a `leaked-lock`; with nothing in the way, and somebody waiting, it is a
+//! `stuck-waiter` that nobody woke ([`stuck`](super::stuck) tells of it).
 //!
 //! A lock is *closed* from the latest of: the healing; the end of the last belief
 //! (of a foreigner: of its promise); the last record set by anybody, since the record
 //! of an indeterminate acquire may rightly block for as long as its lease. It is closed
-//! until somebody is granted it, or the run ends. That is a leak when the closure
+//! until somebody is granted it, or the run ends. That is wrong when the closure
 //! outlasts the bound and somebody shows it: an ask refused for somebody's record
 //! after the bound, an ask made and answered "busy" after the bound, one that waited
 //! for longer than the bound; or a record that never expires, at the end of the run.
 //! Such a record is a leak at once when its owner's node has died.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::blame;
 use super::case::{Case, MOST_OF_A_KIND};
-use super::finding::{Detail, Finding, Kind, Party};
+use super::deadlock::healed;
+use super::detail::Detail;
+use super::finding::{Finding, Kind, Party};
 use super::grants::Grant;
 use super::interval::{Interval, Moment};
-use crate::history::{AcquireOutcome, Attempt, Event, EventId, Name, What};
+use super::waits::Ended;
+use crate::history::{Attempt, Event, EventId, Name, What};
 
-/// An attempt to get the lock.
-struct Ask {
-    event: EventId,
-    waits: Interval,
-    /// Whether it was told that somebody else holds the lock.
-    denied: bool,
-}
-
-/// A record that is there.
+/// A record that is, or was, there.
 #[derive(Clone)]
 struct Record {
     owner: String,
     event: EventId,
     never_expires: bool,
+    there: Interval,
 }
 
 /// What is known of one lock.
 #[derive(Default)]
 struct Door {
-    asks: Vec<Ask>,
-    open: BTreeMap<Attempt, usize>,
     /// Refusals for somebody's record: when, which event, whose record.
     refusals: Vec<(Moment, EventId, String)>,
-    record: Option<Record>,
+    /// Its records in order; only the last may be there still.
+    records: Vec<Record>,
 }
 
-/// Proof that a closed lock is leaked.
+/// Proof that a closed lock should be open.
 struct Proof {
     events: Vec<EventId>,
     held_by: Option<String>,
+    /// The wait that shows it, where it is one.
+    wait: Option<usize>,
+}
+
+/// A lock that was closed for too long.
+pub(super) struct Closed<'c> {
+    /// Which lock.
+    pub key: &'c str,
+    /// How long.
+    pub closure: Interval,
+    /// The events that show it.
+    pub events: Vec<EventId>,
+    /// Whose record is in the way.
+    pub held_by: Option<String>,
+    /// Whether that record never expires.
+    pub never_expires: bool,
+    /// The wait that shows it, where it is one.
+    pub wait: Option<usize>,
+}
+
+impl Closed<'_> {
+    /// Whether nothing is in the way of a waiter.
+    pub fn is_stuck(&self) -> bool {
+        self.held_by.is_none() && self.wait.is_some()
+    }
 }
 
 /// Finds `leaked-lock`.
 pub(super) fn leaked(case: &Case<'_>) -> Vec<Finding> {
-    let healed = case.history.iter().find(|event| matches!(event.what, What::Healed));
-    let Some(healed) = healed.map(Moment::of) else { return Vec::new() };
-    let (doors, crashes) = watch(case);
-    let rows = case.grants.by_key();
-    let mut found = Vec::new();
-    for (key, door) in &doors {
-        let of_key = rows.get(key.as_str()).map_or(&[][..], Vec::as_slice);
-        let closures = closures(case, of_key, healed);
-        let mut seen = std::collections::BTreeSet::new();
-        for (closure, proof) in proofs(case, door, &closures, &crashes) {
-            if seen.insert(closure) {
-                found.push(tell(case, key, door, closures[closure], proof));
-            }
-        }
-    }
+    let leaks = closed(case).into_iter().filter(|closed| !closed.is_stuck());
+    let mut found: Vec<Finding> = leaks.map(|closed| tell(case, closed)).collect();
     found.sort_by_key(|finding| finding.from_us);
     found.truncate(MOST_OF_A_KIND);
+    found
+}
+
+/// All locks that were closed for too long, each closure once.
+pub(super) fn closed<'c>(case: &'c Case<'_>) -> Vec<Closed<'c>> {
+    let (Some(healed), Some(bound_us)) = (healed(case), case.setting.takeover_bound_us) else {
+        return Vec::new();
+    };
+    let (doors, crashes) = watch(case);
+    let mut waits: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (n, wait) in case.waits.iter().enumerate() {
+        waits.entry(wait.key).or_default().push(n);
+    }
+    let rows = case.grants.by_key();
+    let keys: BTreeSet<&str> = doors.keys().chain(waits.keys()).copied().collect();
+    let mut found = Vec::new();
+    for key in keys {
+        let none = Door::default();
+        let door = doors.get(key).unwrap_or(&none);
+        let of_key = rows.get(key).map_or(&[][..], Vec::as_slice);
+        let waits = waits.get(key).map_or(&[][..], Vec::as_slice);
+        let closures = closures(case, of_key, healed);
+        let mut seen = BTreeSet::new();
+        for (at, proof) in proofs(case, (door, waits, &crashes), &closures, bound_us) {
+            if !seen.insert(at) {
+                continue;
+            }
+            let closure = closures[at];
+            // Whoever was refused knows whose record it was; else what was there last.
+            let record = match &proof.held_by {
+                Some(owner) => door.records.iter().rfind(|record| record.owner == *owner),
+                None => door.records.iter().rfind(|record| {
+                    record.there.from < closure.to && record.there.to >= closure.to
+                }),
+            };
+            found.push(Closed {
+                key,
+                closure,
+                events: proof.events,
+                never_expires: record.is_some_and(|record| record.never_expires),
+                held_by: proof.held_by.or_else(|| record.map(|record| record.owner.clone())),
+                wait: proof.wait,
+            });
+        }
+    }
     found
 }
 
 type Crashes = BTreeMap<Name, Moment>;
 
 /// Reads the history: the locks, and the last crash of each node.
-fn watch(case: &Case<'_>) -> (BTreeMap<String, Door>, Crashes) {
-    let mut doors: BTreeMap<String, Door> = BTreeMap::new();
+fn watch<'c>(case: &'c Case<'_>) -> (BTreeMap<&'c str, Door>, Crashes) {
+    let mut doors: BTreeMap<&str, Door> = BTreeMap::new();
     let mut crashes = Crashes::new();
     for event in case.history.iter() {
         let moment = Moment::of(event);
         match &event.what {
             What::NodeCrashed { .. } => {
                 crashes.insert(event.node.clone(), moment);
-                for door in doors.values_mut() {
-                    door.client_died(&event.node, moment);
-                }
-            }
-            What::AcquireInvoked { attempt, key } => {
-                let door = doors.entry(key.clone()).or_default();
-                door.open.insert(attempt.clone(), door.asks.len());
-                let waits = Interval::new(moment, Moment::end_of(case.history.ended_us));
-                door.asks.push(Ask { event: event.id, waits, denied: false });
-            }
-            What::AcquireReturned { attempt, key, outcome } => {
-                let door = doors.entry(key.clone()).or_default();
-                let Some(ask) = door.open.remove(attempt) else { continue };
-                door.asks[ask].waits.to = moment;
-                door.asks[ask].denied =
-                    matches!(outcome, AcquireOutcome::Busy | AcquireOutcome::TimedOut);
             }
             What::RecordRefused { key, held_by, .. } => {
-                let door = doors.entry(key.clone()).or_default();
+                let door = doors.entry(key).or_default();
                 door.refusals.push((moment, event.id, held_by.clone()));
             }
             _ => follow_record(&mut doors, event),
@@ -113,35 +151,35 @@ fn watch(case: &Case<'_>) -> (BTreeMap<String, Door>, Crashes) {
 }
 
 impl Door {
-    fn client_died(&mut self, node: &Name, moment: Moment) {
-        let asks = &mut self.asks;
-        self.open.retain(|attempt, ask| {
-            if attempt.client == *node {
-                asks[*ask].waits.to = moment;
-            }
-            attempt.client != *node
-        });
+    fn record(&mut self) -> Option<&mut Record> {
+        self.records.last_mut().filter(|record| record.there.to == Moment::NEVER)
     }
 
-    fn record_gone(&mut self, owner: &str) {
-        if self.record.as_ref().is_some_and(|record| record.owner == owner) {
-            self.record = None;
+    fn record_gone(&mut self, owner: &str, moment: Moment) {
+        if let Some(record) = self.record().filter(|record| record.owner == owner) {
+            record.there.to = moment;
         }
     }
 }
 
-/// Keeps the newest record of each lock.
-fn follow_record(doors: &mut BTreeMap<String, Door>, event: &Event) {
+/// Keeps the records of each lock.
+fn follow_record<'c>(doors: &mut BTreeMap<&'c str, Door>, event: &'c Event) {
+    let moment = Moment::of(event);
     match &event.what {
-        What::RecordSet { key, owner, lease_us } => {
-            doors.entry(key.clone()).or_default().record = Some(Record {
+        What::RecordSet { key, owner, lease_us, .. } => {
+            let door = doors.entry(key).or_default();
+            if let Some(record) = door.record() {
+                record.there.to = moment;
+            }
+            door.records.push(Record {
                 owner: owner.clone(),
                 event: event.id,
                 never_expires: lease_us.is_none(),
+                there: Interval::new(moment, Moment::NEVER),
             });
         }
         What::RecordExtended { key, owner, .. } => {
-            let record = doors.entry(key.clone()).or_default().record.as_mut();
+            let record = doors.entry(key).or_default().record();
             if let Some(record) = record.filter(|record| record.owner == *owner) {
                 record.never_expires = false;
             }
@@ -149,13 +187,18 @@ fn follow_record(doors: &mut BTreeMap<String, Door>, event: &Event) {
         What::RecordReleased { key, owner }
         | What::RecordExpired { key, owner }
         | What::RecordLost { key, owner, .. } => {
-            doors.entry(key.clone()).or_default().record_gone(owner);
+            doors.entry(key).or_default().record_gone(owner, moment);
+        }
+        What::SessionExpired { records, .. } => {
+            for (key, owner) in records {
+                doors.entry(key).or_default().record_gone(owner, moment);
+            }
         }
         What::Promoted { records, .. } => {
             for (key, door) in doors {
-                let Some(record) = &door.record else { continue };
+                let Some(record) = door.record() else { continue };
                 if !records.iter().any(|(has, owner)| has == key && *owner == record.owner) {
-                    door.record = None;
+                    record.there.to = moment;
                 }
             }
         }
@@ -187,14 +230,13 @@ fn closures(case: &Case<'_>, of_key: &[usize], healed: Moment) -> Vec<Interval> 
     closures
 }
 
-/// Proofs of leaks, each with the closure that it proves leaked.
+/// Proofs, each with the closure that it speaks of.
 fn proofs(
     case: &Case<'_>,
-    door: &Door,
+    (door, waits, crashes): (&Door, &[usize], &Crashes),
     closures: &[Interval],
-    crashes: &Crashes,
+    bound_us: u64,
 ) -> Vec<(usize, Proof)> {
-    let bound_us = case.setting.takeover_bound_us;
     let due = |closure: &Interval| closure.from.at_us.saturating_add(bound_us);
     let mut proofs = Vec::new();
     for (moment, event, held_by) in &door.refusals {
@@ -202,58 +244,63 @@ fn proofs(
         let Some(closure) = closures.get(at) else { continue };
         if closure.contains(*moment) && moment.at_us > due(closure) {
             let held_by = Some(held_by.clone());
-            proofs.push((at, Proof { events: vec![*event], held_by }));
+            proofs.push((at, Proof { events: vec![*event], held_by, wait: None }));
         }
     }
-    for ask in &door.asks {
-        let first = closures.partition_point(|closure| closure.to <= ask.waits.from);
+    for n in waits {
+        let wait = &case.waits[*n];
+        let is_denied = wait.ended == Ended::Denied;
+        let first = closures.partition_point(|closure| closure.to <= wait.span.from);
         let overlapped = closures.iter().enumerate().skip(first);
-        for (at, closure) in overlapped.take_while(|(_, c)| c.from < ask.waits.to) {
-            let Some(waited) = closure.overlap(ask.waits) else { continue };
+        for (at, closure) in overlapped.take_while(|(_, c)| c.from < wait.span.to) {
+            case.steps.take(1);
+            let Some(waited) = closure.overlap(wait.span) else { continue };
             let too_long = waited.to.at_us.saturating_sub(waited.from.at_us) > bound_us;
             let denied_late =
-                ask.denied && ask.waits.from.at_us > due(closure) && closure.contains(ask.waits.to);
+                is_denied && wait.span.from.at_us > due(closure) && closure.contains(wait.span.to);
             if too_long || denied_late {
-                let held_by = door.record.as_ref().map(|record| record.owner.clone());
-                proofs.push((at, Proof { events: vec![ask.event], held_by }));
+                // Who is told "busy" at once waits for nobody.
+                let wait_that_shows = (too_long && !is_denied).then_some(*n);
+                let events = vec![wait.event];
+                proofs.push((at, Proof { events, held_by: None, wait: wait_that_shows }));
                 // One closure is enough: a second could only be told of, too.
                 break;
             }
         }
     }
-    if let (Some(last), Some(record)) = (closures.last(), &door.record) {
+    let record = door.records.last().filter(|record| record.there.to == Moment::NEVER);
+    if let (Some(last), Some(record)) = (closures.last(), record) {
         let at_the_end = last.to == Moment::end_of(case.history.ended_us);
         let owner = Attempt::parse(&record.owner);
         let died = owner.and_then(|owner| crashes.get(&owner.client));
-        let set = case.history.get(record.event).map(Moment::of);
-        let is_orphan = died.zip(set).is_some_and(|(died, set)| *died > set);
+        let is_orphan = died.is_some_and(|died| *died > record.there.from);
         let is_overdue = case.history.ended_us > due(last);
         if at_the_end && record.never_expires && (is_orphan || is_overdue) {
             let held_by = Some(record.owner.clone());
-            proofs.push((closures.len() - 1, Proof { events: vec![record.event], held_by }));
+            let events = vec![record.event];
+            proofs.push((closures.len() - 1, Proof { events, held_by, wait: None }));
         }
     }
     proofs
 }
 
-fn tell(case: &Case<'_>, key: &str, door: &Door, closure: Interval, proof: Proof) -> Finding {
+fn tell(case: &Case<'_>, closed: Closed<'_>) -> Finding {
+    let Closed { key, closure, events, held_by, never_expires, .. } = closed;
     let rows = case.grants.rows();
     // Whose record it is, else who held the lock last.
     let is_holder = |grant: &&Grant| {
         grant.key == key
             && grant.start() <= closure.from
-            && proof.held_by.as_ref().map_or(grant.is_told(), |owner| grant.owner == *owner)
+            && held_by.as_ref().map_or(grant.is_told(), |owner| grant.owner == *owner)
     };
     let holder = rows.iter().rfind(is_holder);
-    let record =
-        door.record.as_ref().filter(|record| Some(&record.owner) == proof.held_by.as_ref());
     let detail = Detail::LeakedLock {
-        bound_us: case.setting.takeover_bound_us,
-        held_by: proof.held_by.clone(),
-        never_expires: record.is_some_and(|record| record.never_expires),
+        bound_us: case.setting.takeover_bound_us.unwrap_or_default(),
+        held_by: held_by.clone(),
+        never_expires,
     };
     let mut finding = Finding::new(case.history, Kind::LeakedLock, &[], closure, detail)
-        .proved_by(holder.map(Grant::evidence).into_iter().flatten().chain(proof.events))
+        .proved_by(holder.map(Grant::evidence).into_iter().flatten().chain(events))
         .blamed(blame::leak(case, holder, closure.to));
     key.clone_into(&mut finding.key);
     finding.parties = holder.map(Party::from).into_iter().collect();

@@ -6,27 +6,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::blame::{self, Blame};
+use super::blame;
+use super::books::{Books, Sale, accepted_sales, blame_pair};
 use super::case::{Case, MOST_OF_A_KIND};
-use super::finding::{Detail, Finding, Kind, Party};
+use super::detail::Detail;
+use super::finding::{Finding, Kind, Party};
 use super::interval::{Interval, Moment};
-use crate::history::{Event, EventId, StockOperation, What};
-
-/// The first accepted sale of a unit under an order.
-struct Sale {
-    event: EventId,
-    moment: Moment,
-    row: Option<usize>,
-}
+use crate::history::{Event, OrderAnswer};
 
 /// Finds `oversell`.
 pub(super) fn oversell(case: &Case<'_>) -> Vec<Finding> {
-    // The last books: they are read when everything is quiet.
-    let books = case.history.events.iter().rev().find_map(|event| match &event.what {
-        What::Ledger { units, sales } => Some((event, *units, sales)),
-        _ => None,
-    });
-    let Some((books, units, sales)) = books else { return Vec::new() };
+    let all = Books::of(case.history);
+    let Some((books, units, sales)) = all.ledger else { return by_count(case, &all) };
     let mut orders: BTreeMap<u32, BTreeSet<&str>> = BTreeMap::new();
     for (unit, order) in sales {
         orders.entry(*unit).or_default().insert(order);
@@ -45,23 +36,6 @@ pub(super) fn oversell(case: &Case<'_>) -> Vec<Finding> {
     }
     found.sort_by_key(|finding| finding.from_us);
     found
-}
-
-fn accepted_sales<'a>(case: &'a Case<'_>) -> BTreeMap<(u32, &'a str), Sale> {
-    let rows = case.grants.by_act();
-    let mut sales = BTreeMap::new();
-    for event in case.history.iter() {
-        let What::Effect {
-            operation: StockOperation::Sell { unit, order }, accepted: true, ..
-        } = &event.what
-        else {
-            continue;
-        };
-        let row = rows.get(&event.id).copied();
-        let sale = Sale { event: event.id, moment: Moment::of(event), row };
-        sales.entry((*unit, order.as_str())).or_insert(sale);
-    }
-    sales
 }
 
 /// Tells of one unit.
@@ -99,23 +73,19 @@ fn unit_sold(
     finding
 }
 
-/// The first pair of sellers that stood in each other's way.
-fn blame_pair(case: &Case<'_>, rows: &[usize], until: Moment) -> Blame {
-    let table = case.grants.rows();
-    let mut fallback = Blame::default();
-    for (n, later) in rows.iter().enumerate() {
-        for earlier in &rows[..n] {
-            if !table[*earlier].conflicts_with(&table[*later]) {
-                continue;
-            }
-            let blame = blame::pair(case, (*earlier, *later), until);
-            if blame.is_lock_bug() {
-                return blame;
-            }
-            if fallback == Blame::default() {
-                fallback = blame;
-            }
-        }
+/// Without books: more sales than units, by what buyers were told and by the counter.
+fn by_count(case: &Case<'_>, books: &Books<'_>) -> Vec<Finding> {
+    let Some((count, units, left, _)) = books.count else { return Vec::new() };
+    let (sold, _) = books.sold(case);
+    if left >= 0 && sold <= u64::from(units) {
+        return Vec::new();
     }
-    fallback
+    let accepted = books.answers.iter().filter(|(_, _, answer)| *answer == OrderAnswer::Accepted);
+    // The sale that was one too many.
+    let over = accepted.map(|(event, ..)| *event).nth(units as usize).unwrap_or(count);
+    let interval = Interval::new(Moment::of(over), Moment::of(count));
+    let detail = Detail::OversellCounted { units, left, sold };
+    let blame = blame::first_together(case, interval.to);
+    let finding = Finding::new(case.history, Kind::Oversell, &[], interval, detail);
+    vec![finding.proved_by([over.id, count.id]).blamed(blame)]
 }

@@ -1,8 +1,11 @@
 //! `double-grant` (two promises at once) and `overstay` (a belief beyond its promise).
 
+use std::collections::BTreeSet;
+
 use super::blame;
 use super::case::{Case, MOST_OF_A_KIND};
-use super::finding::{Detail, Finding, Kind};
+use super::detail::Detail;
+use super::finding::{Finding, Kind};
 use super::interval::{Interval, overlapping_pairs};
 
 /// Finds `double-grant`: each pair of conflicting grants whose promises overlap, with
@@ -17,12 +20,18 @@ pub(super) fn double_grant(case: &Case<'_>) -> Vec<Finding> {
             .collect();
         let intervals: Vec<Interval> = pieces.iter().map(|(_, piece)| *piece).collect();
         let conflict = |a: usize, b: usize| rows[pieces[a].0].conflicts_with(&rows[pieces[b].0]);
-        let mut seen = std::collections::BTreeSet::new();
-        for (a, b) in overlapping_pairs(&intervals, MOST_OF_A_KIND, conflict) {
+        let mut seen = BTreeSet::new();
+        let shared = |n: usize| rows[pieces[n].0].shared;
+        let pairs = overlapping_pairs(&intervals, MOST_OF_A_KIND, shared, conflict, &case.steps);
+        for (a, b) in pairs {
             let (one, other) = (pieces[a].0, pieces[b].0);
             // The table is in order of grants; a piece of the later one may come first.
             let pair = (one.min(other), one.max(other));
-            let Some(overlap) = pieces[a].1.overlap(pieces[b].1) else { continue };
+            let surely = |n: usize| pieces[n].1.shrunk(rows[pieces[n].0].uncertainty_us);
+            let Some(overlap) = surely(a).overlap(surely(b)) else {
+                case.leave_undecided();
+                continue;
+            };
             if !seen.insert(pair) {
                 continue;
             }
@@ -53,6 +62,7 @@ pub(super) fn overstay(case: &Case<'_>) -> Vec<Finding> {
         }
         beyond.push(Interval::new(from, belief.to));
         for stretch in beyond {
+            let stretch = stretch.shrunk(grant.uncertainty_us);
             if stretch.is_empty() || stretch.from.at_us > case.history.ended_us {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! What became of promised records: `grant-lost` (advisory) and `wrong-release`.
+//! What became of promised records: `grant-lost` (advisory).
 //!
 //! A promised record is followed from the server that applied it (its *authority*)
 //! to each server that becomes master with it. It is lost when its authority expires
@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 
 use super::blame;
 use super::case::{Case, MOST_OF_A_KIND};
-use super::finding::{Detail, Finding, Kind, Vanished};
+use super::detail::{Detail, Vanished};
+use super::finding::{Finding, Kind};
 use super::grants::Grants;
 use super::interval::{Interval, Moment};
 use crate::history::{EventId, History, Name, RecordLoss, What};
@@ -43,6 +44,15 @@ pub(super) fn losses(history: &History, grants: &Grants) -> BTreeMap<usize, Loss
     let mut losses: BTreeMap<usize, Loss> = BTreeMap::new();
     for event in history.iter() {
         let moment = Moment::of(event);
+        if !matches!(
+            event.what,
+            What::RecordSet { .. }
+                | What::RecordExpired { .. }
+                | What::RecordLost { .. }
+                | What::Promoted { .. }
+        ) {
+            continue;
+        }
         let mut lose = |row: usize, followed: &mut BTreeMap<usize, Name>, how: Vanished| {
             let Some(authority) = followed.remove(&row) else { return };
             let node = event.node.clone();
@@ -105,37 +115,5 @@ pub(super) fn grant_lost(case: &Case<'_>) -> Vec<Finding> {
     }
     found.sort_by_key(|finding| finding.from_us);
     found.truncate(MOST_OF_A_KIND);
-    found
-}
-
-/// Finds `wrong-release`: a record deleted by somebody else while it was promised,
-/// wherever that was.
-pub(super) fn wrong_release(case: &Case<'_>) -> Vec<Finding> {
-    let rows = case.grants.rows();
-    let owners = case.grants.by_owner();
-    let mut found = Vec::new();
-    for event in case.history.iter() {
-        let What::RecordLost { key, owner, how: RecordLoss::Deleted } = &event.what else {
-            continue;
-        };
-        let moment = Moment::of(event);
-        let of_owner = owners.get(&(key.as_str(), owner.as_str()));
-        let promised = of_owner.into_iter().flatten().find(|row| rows[**row].is_promised(moment));
-        let Some(grant) = promised.map(|row| &rows[*row]) else { continue };
-        let left = Interval::new(moment, grant.promise_end().unwrap_or(moment));
-        let detail = Detail::WrongRelease { node: event.node.clone() };
-        let loss = Loss {
-            event: event.id,
-            moment,
-            node: event.node.clone(),
-            authority: event.node.clone(),
-            how: Vanished::Deleted,
-        };
-        let finding = Finding::new(case.history, Kind::WrongRelease, &[grant], left, detail);
-        found.push(finding.blamed(blame::loss(case, grant, &loss)));
-        if found.len() == MOST_OF_A_KIND {
-            break;
-        }
-    }
     found
 }

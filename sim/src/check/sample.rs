@@ -4,8 +4,8 @@
 //! attempts. Times are milliseconds; [`Sample::at`] sets the clock for what follows.
 
 use crate::history::{
-    AcquireOutcome, Attempt, BeliefEnd, Event, EventId, FaultFamily, History, RecordLoss,
-    StockOperation, What,
+    AcquireOutcome, Attempt, BeliefEnd, Event, EventId, FaultFamily, History, OrderAnswer,
+    RecordLoss, Renewal, StockOperation, What,
 };
 use lockstorm::lock::Release;
 
@@ -54,7 +54,7 @@ impl Sample {
     // -- the client ------------------------------------------------------------
 
     pub fn ask(self, who: &str) -> Sample {
-        let what = What::AcquireInvoked { attempt: attempt(who), key: KEY.into() };
+        let what = What::AcquireInvoked { attempt: attempt(who), key: KEY.into(), shared: false };
         self.event(&client(who), what)
     }
 
@@ -109,6 +109,36 @@ impl Sample {
         self.release(who).released(who)
     }
 
+    /// Asked for another lock, or to share it.
+    pub fn ask_for(self, who: &str, key: &str, shared: bool) -> Sample {
+        let what = What::AcquireInvoked { attempt: attempt(who), key: key.into(), shared };
+        self.event(&client(who), what)
+    }
+
+    /// Another lock, asked for, applied without a lease and granted, all now.
+    pub fn grant_of(self, who: &str, key: &str) -> Sample {
+        let (owner, lease_us) = (who.to_owned(), crate::history::NO_END);
+        let set = What::RecordSet { key: key.into(), owner, lease_us: None, shared: false };
+        let outcome = AcquireOutcome::Granted { token: None, lease_us, margin_us: 0 };
+        let returned = What::AcquireReturned { attempt: attempt(who), key: key.into(), outcome };
+        self.ask_for(who, key, false).event("redis-1", set).event(&client(who), returned)
+    }
+
+    /// Granted to share.
+    pub fn grant_shared(self, who: &str) -> Sample {
+        let (key, owner) = (KEY.into(), who.to_owned());
+        let set = What::RecordSet { key, owner, lease_us: Some(LEASE_MS * 1_000), shared: true };
+        self.ask_for(who, KEY, true).event("redis-1", set).granted(who)
+    }
+
+    pub fn renew(self, who: &str) -> Sample {
+        self.event(&client(who), What::RenewInvoked { attempt: attempt(who) })
+    }
+
+    pub fn renewed(self, who: &str, renewal: Renewal) -> Sample {
+        self.event(&client(who), What::RenewReturned { attempt: attempt(who), renewal })
+    }
+
     // -- the record --------------------------------------------------------------
 
     pub fn set(self, owner: &str) -> Sample {
@@ -121,7 +151,8 @@ impl Sample {
 
     pub fn set_lease(self, node: &str, owner: &str, lease_ms: Option<u64>) -> Sample {
         let lease_us = lease_ms.map(|ms| ms * 1_000);
-        self.event(node, What::RecordSet { key: KEY.into(), owner: owner.into(), lease_us })
+        let (key, owner) = (KEY.into(), owner.into());
+        self.event(node, What::RecordSet { key, owner, lease_us, shared: false })
     }
 
     pub fn extended(self, owner: &str) -> Sample {
@@ -141,6 +172,15 @@ impl Sample {
     pub fn refused(self, owner: &str, held_by: &str) -> Sample {
         let (owner, held_by) = (owner.into(), held_by.into());
         self.event("redis-1", What::RecordRefused { key: KEY.into(), owner, held_by })
+    }
+
+    pub fn waits(self, who: &str, key: &str) -> Sample {
+        self.event("redis-1", What::WaitBegan { key: key.into(), owner: who.into() })
+    }
+
+    pub fn session_expired(self, owner: &str) -> Sample {
+        let (session, records) = ("0x1".to_owned(), vec![(KEY.to_owned(), owner.to_owned())]);
+        self.event("redis-1", What::SessionExpired { session, records })
     }
 
     pub fn lost(self, node: &str, owner: &str, how: RecordLoss) -> Sample {
@@ -186,6 +226,26 @@ impl Sample {
         let sales =
             sales.iter().map(|(unit, owner)| (*unit, format!("order-of-{owner}"))).collect();
         self.event("stock-1", What::Ledger { units, sales })
+    }
+
+    pub fn reserve(self, owner: &str, unit: u32) -> Sample {
+        let order = format!("order-of-{owner}");
+        self.effect(owner, None, StockOperation::Reserve { unit, order }, true)
+    }
+
+    pub fn cancel(self, owner: &str, unit: u32) -> Sample {
+        let order = format!("order-of-{owner}");
+        self.effect(owner, None, StockOperation::Cancel { unit, order }, true)
+    }
+
+    /// A buyer was told what became of its order.
+    pub fn answered(self, owner: &str, answer: OrderAnswer) -> Sample {
+        let order = format!("order-of-{owner}");
+        self.event(&client(owner), What::OrderReturned { order, answer })
+    }
+
+    pub fn counted(self, units: u32, left: i64) -> Sample {
+        self.event("stock-1", What::StockCounted { units, left, reserved: 0 })
     }
 
     // -- nodes and faults ------------------------------------------------------------

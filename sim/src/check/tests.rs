@@ -2,8 +2,16 @@
 //! the pitfalls as pairs; brute force against the sweeps; mutations.
 
 mod kinds;
+mod liveness;
+mod mutations;
 mod oracle;
+mod oracle_liveness;
+mod oracle_resource;
 mod pitfalls;
+mod stock;
+mod tokens;
+mod twins;
+mod uncertain;
 mod verdicts;
 
 use super::sample::{LEASE_MS, Sample};
@@ -12,7 +20,7 @@ use crate::history::{AcquireOutcome, BeliefEnd, FaultFamily, RecordLoss};
 
 /// A redis lock without a fence, takeover within two seconds, `faults` faults.
 fn setting(faults: usize) -> Setting {
-    Setting { fence: Fence::Off, takeover_bound_us: 2_000_000, faults, lock_has_records: true }
+    Setting { takeover_bound_us: Some(2_000_000), faults, ..Setting::default() }
 }
 
 fn kinds(judgement: &Judgement) -> Vec<&'static str> {

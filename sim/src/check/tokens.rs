@@ -1,5 +1,5 @@
-//! `token-regression` and `false-reject`, both advisories: a source of tokens need not
-//! promise their order.
+//! `token-regression` and `false-reject`: violations of a lock that promises ordered
+//! tokens, otherwise advisories.
 //!
 //! The fence is run again here from what the resource was asked, so that a refusal by
 //! the fence can be told from one for want of stock.
@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use super::blame;
 use super::case::{Case, MOST_OF_A_KIND};
-use super::finding::{Detail, Finding, Kind};
+use super::detail::Detail;
+use super::finding::{Finding, Kind};
 use super::interval::{Interval, Moment};
 use crate::history::{EventId, Name, StockOperation, What};
 use crate::plan::Fence;
@@ -52,7 +53,6 @@ struct Registered<'a> {
 /// its promise lived. (An older holder, promised or not, is rightly refused.)
 pub(super) fn false_reject(case: &Case<'_>) -> Vec<Finding> {
     let rows = case.grants.rows();
-    let by_act = case.grants.by_act();
     let newest = newest_told(case);
     let mut fences: BTreeMap<&Name, Registered<'_>> = BTreeMap::new();
     let mut found = Vec::new();
@@ -60,7 +60,7 @@ pub(super) fn false_reject(case: &Case<'_>) -> Vec<Finding> {
         let What::Effect { owner, token, operation, accepted, .. } = &event.what else { continue };
         let is_fenced = match (case.setting.fence, operation) {
             (Fence::Off, _) | (Fence::Write, StockOperation::Read { .. }) => false,
-            (Fence::Write, StockOperation::Sell { .. }) | (Fence::Full, _) => true,
+            (Fence::Write, _) | (Fence::Full, _) => true,
         };
         if !is_fenced {
             continue;
@@ -72,7 +72,7 @@ pub(super) fn false_reject(case: &Case<'_>) -> Vec<Finding> {
                 token > registered.token || (token == registered.token && owner == registered.owner)
             })
         });
-        let Some(row) = by_act.get(&event.id).copied() else { continue };
+        let Some(row) = case.grants.of_act(event.id) else { continue };
         if let (Some(token), true) = (*token, passes) {
             fences.insert(&event.node, Registered { token, owner, event: event.id, moment, row });
             continue;

@@ -5,12 +5,13 @@
 //! Order of things: [`queue`] orders what is to come, [`network`] decides what
 //! becomes of a segment, [`socket`] is a connection in a program's hands, [`timer`]
 //! its timers, [`core`] holds them together, [`control`] strikes, [`driver`] turns
-//! the crank from tokio's park hook.
+//! the crank from tokio's park hook, [`attribution`] knows the tasks of third-party code.
 //!
 //! It is not a byte-level TCP: segments are what a program wrote at once, there are
 //! no acknowledgements on the wire and no congestion. docs/engines.md says what
 //! that leaves out.
 
+mod attribution;
 mod control;
 mod core;
 mod driver;
@@ -34,6 +35,43 @@ pub struct EventEngine;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PromptEventEngine;
 
+/// The event engine without a seed for tokio and without senses for third-party code:
+/// what a program gets that links no interposer. It shows that the determinism check
+/// finds what it is there for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct UnseededEventEngine;
+
+/// How an event engine differs from the ordinary one.
+#[derive(Debug, Clone, Copy, Default)]
+struct Manner {
+    /// What a cut held arrives with the heal.
+    prompt: bool,
+    /// tokio chooses as it likes, third-party code senses the real clock and entropy.
+    unseeded: bool,
+}
+
+impl Engine for UnseededEventEngine {
+    fn name(&self) -> &'static str {
+        "event-unseeded"
+    }
+
+    fn title(&self) -> &'static str {
+        concat!("event ", env!("CARGO_PKG_VERSION"), ", unseeded")
+    }
+
+    fn cannot_express(&self, _plan: &Plan) -> Option<String> {
+        None
+    }
+
+    fn gives_senses(&self) -> bool {
+        false
+    }
+
+    fn run(&self, stage: Stage) -> Ending {
+        run(stage, Manner { unseeded: true, ..Manner::default() })
+    }
+}
+
 impl Engine for PromptEventEngine {
     fn name(&self) -> &'static str {
         "event-prompt"
@@ -48,13 +86,13 @@ impl Engine for PromptEventEngine {
     }
 
     fn run(&self, stage: Stage) -> Ending {
-        run(stage, true)
+        run(stage, Manner { prompt: true, ..Manner::default() })
     }
 }
 
-fn run(stage: Stage, prompt: bool) -> Ending {
-    let core = core::Core::new(&stage, prompt);
-    driver::drive(&Arc::clone(&core), stage);
+fn run(stage: Stage, manner: Manner) -> Ending {
+    let core = core::Core::new(&stage, manner.prompt);
+    driver::drive(&Arc::clone(&core), stage, manner.unseeded);
     core.ending()
 }
 
@@ -72,6 +110,6 @@ impl Engine for EventEngine {
     }
 
     fn run(&self, stage: Stage) -> Ending {
-        run(stage, false)
+        run(stage, Manner::default())
     }
 }

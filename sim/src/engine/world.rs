@@ -14,18 +14,18 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::future::Future;
 use std::net::Ipv4Addr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 
 use lockstorm::host::BoxFuture;
 use tokio::task::AbortHandle;
 
 use super::clock::{ClockChange, NodeClock};
+use super::scoped::{Admission, Scoped};
+use super::senses;
+use super::turns::{TURNS_OF_AN_INSTANT, Turns};
 use crate::draw::Draw;
 use crate::history::Name;
 
@@ -90,17 +90,10 @@ pub struct Panic {
 /// Hears of touches.
 pub type TouchListener = Arc<dyn Fn(Touch) + Send + Sync>;
 
-/// May a task run?
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Admission {
-    Run,
-    Frozen,
-    Dead,
-}
-
 struct Node {
     name: Name,
     up: bool,
+    machine_up: bool,
     incarnation: u32,
     paused: u32,
     paused_groups: BTreeMap<String, u32>,
@@ -118,6 +111,9 @@ pub struct World {
     nodes: Mutex<Vec<Node>>,
     touched: Mutex<Option<TouchListener>>,
     panic: Mutex<Option<Panic>>,
+    not_expressible: Mutex<Option<String>>,
+    turns: Turns,
+    halted: AtomicBool,
 }
 
 impl World {
@@ -126,6 +122,7 @@ impl World {
         let nodes = names.into_iter().map(|name| Node {
             name,
             up: false,
+            machine_up: false,
             incarnation: 0,
             paused: 0,
             paused_groups: BTreeMap::new(),
@@ -141,6 +138,9 @@ impl World {
             nodes: Mutex::new(nodes.collect()),
             touched: Mutex::new(None),
             panic: Mutex::new(None),
+            not_expressible: Mutex::new(None),
+            turns: Turns::default(),
+            halted: AtomicBool::new(false),
         })
     }
 
@@ -217,8 +217,21 @@ impl World {
             return None;
         }
         node.up = true;
+        node.machine_up = true;
         node.incarnation += 1;
         Some(node.incarnation)
+    }
+
+    /// Whether the node's machine is up; it outlives its program.
+    pub fn is_machine_up(&self, node: NodeId) -> bool {
+        self.lock()[node.index()].machine_up
+    }
+
+    /// Ends the machine, and with it the living incarnation if there is one. False if
+    /// the machine was down already.
+    pub fn crash_machine(&self, node: NodeId) -> bool {
+        self.crash(node);
+        std::mem::replace(&mut self.lock()[node.index()].machine_up, false)
     }
 
     /// Ends the living incarnation: its tasks are aborted and never polled again.
@@ -241,9 +254,13 @@ impl World {
         true
     }
 
-    /// Freezes the node's tasks, or those of one group. Pauses nest.
+    /// Freezes the tasks of the living incarnation, or those of one group. Pauses nest
+    /// and end with their incarnation. Nothing if the node is down.
     pub fn pause(&self, node: NodeId, group: Option<&str>) {
         let node = &mut self.lock()[node.index()];
+        if !node.up {
+            return;
+        }
         match group {
             None => node.paused += 1,
             Some(group) => *node.paused_groups.entry(group.to_owned()).or_default() += 1,
@@ -296,6 +313,22 @@ impl World {
         reading
     }
 
+    /// A node's monotonic and wall clock, µs, unless the nodes are being changed by
+    /// whoever asks: this never waits.
+    pub(super) fn try_clocks_us(&self, node: NodeId) -> Option<(u64, i64)> {
+        let (readings, changed) = {
+            let nodes = self.nodes.try_lock().ok()?;
+            let node = nodes.get(node.index())?;
+            let now_us = self.now_us();
+            let readings = (node.clock.monotonic_us(now_us), node.clock.wall_us(now_us));
+            (readings, node.clock_changed)
+        };
+        if changed {
+            self.touch(Touch::Clock { node });
+        }
+        Some(readings)
+    }
+
     /// The true time at which a node's monotonic clock will show this, µs.
     pub fn true_us_of(&self, node: NodeId, monotonic_us: u64) -> u64 {
         self.lock()[node.index()].clock.true_us_of(monotonic_us)
@@ -334,6 +367,65 @@ impl World {
         self.panic.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Something happened that this engine has no means for, as a clause for people; the
+    /// first is kept, and the run is ended.
+    pub(super) fn declare_not_expressible(&self, clause: String) {
+        let place = &mut *self.not_expressible.lock().unwrap_or_else(PoisonError::into_inner);
+        place.get_or_insert(clause);
+        self.halted.store(true, Ordering::Relaxed);
+    }
+
+    /// What happened in this run that its engine has no means for.
+    pub fn not_expressible(&self) -> Option<String> {
+        self.not_expressible.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether the whole node stands still.
+    pub fn is_paused(&self, node: NodeId) -> bool {
+        self.lock()[node.index()].paused > 0
+    }
+
+    /// A program panicked; the first is kept.
+    pub(super) fn panicked(&self, panic: Panic) {
+        self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
+        self.halted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether this run cannot go on; [`stuck`](World::stuck) says why.
+    pub fn is_halted(&self) -> bool {
+        self.halted.load(Ordering::Relaxed)
+    }
+
+    /// Why this run cannot go on, if it cannot: a program panicked, or tasks run for ever
+    /// at one instant. Names node and task.
+    pub fn stuck(&self) -> Option<String> {
+        if let Some(clause) = self.not_expressible() {
+            return Some(clause);
+        }
+        if let Some(Panic { node, group, message }) = self.panic() {
+            return Some(format!("a task of {} ({group}) panicked: {message}", self.name(node)));
+        }
+        let (at_us, places) = self.turns.stuck()?;
+        let names: Vec<String> = places.iter().map(|place| self.describe(*place)).collect();
+        let at = crate::plan::Micros(at_us);
+        let names = names.join(", ");
+        Some(format!(
+            "time stands still at {at}: tasks ran {TURNS_OF_AN_INSTANT} times without waiting, \
+             the last of them {names}"
+        ))
+    }
+
+    /// Where the run is, as a clause for whoever waits for it from outside.
+    pub fn place(&self) -> Option<String> {
+        let (at_us, place) = self.turns.place()?;
+        let at = crate::plan::Micros(at_us);
+        Some(format!("the last turn, at {at} of simulated time, was of {}", self.describe(place)))
+    }
+
+    fn describe(&self, (node, group): super::turns::Place) -> String {
+        format!("{} ({group})", self.name(node))
+    }
+
     /// Spawns `future` as a task of this incarnation on the current tokio runtime.
     /// `None` if the incarnation is dead: what a crashed program's destructors would
     /// still like to start does not start.
@@ -347,8 +439,9 @@ impl World {
         if !self.is_alive(node, incarnation) {
             return None;
         }
-        let scoped = Scoped { world: self.clone(), node, incarnation, group, future: Some(future) };
-        let abort = tokio::spawn(scoped).abort_handle();
+        let scoped = Scoped::new(self.clone(), (node, incarnation), group, future);
+        // As nobody: what is not spawned so is a task past its host.
+        let abort = senses::of_nobody(|| tokio::spawn(scoped)).abort_handle();
         let node = &mut self.lock()[node.index()];
         if node.tasks.len() == node.tasks.capacity() {
             node.tasks.retain(|task| !task.is_finished());
@@ -366,19 +459,29 @@ impl World {
         group: &'static str,
         future: BoxFuture<'static, ()>,
     ) -> Scoped {
-        Scoped { world: self.clone(), node, incarnation, group, future: Some(future) }
+        Scoped::new(self.clone(), (node, incarnation), group, future)
     }
 
-    fn admit(&self, scoped: &Scoped, waker: &Waker) -> Admission {
-        let node = &mut self.lock()[scoped.node.index()];
-        if !node.up || node.incarnation != scoped.incarnation {
+    /// Whether a task of this incarnation and group may run now. If it may not for a
+    /// while, `waker` is woken when it may again.
+    pub(super) fn admit(
+        &self,
+        (id, incarnation): (NodeId, u32),
+        group: &'static str,
+        waker: &Waker,
+    ) -> Admission {
+        let node = &mut self.lock()[id.index()];
+        if !node.up || node.incarnation != incarnation {
             return Admission::Dead;
         }
-        let group_paused =
-            !node.paused_groups.is_empty() && node.paused_groups.contains_key(scoped.group);
+        let group_paused = !node.paused_groups.is_empty() && node.paused_groups.contains_key(group);
         if node.paused > 0 || group_paused {
             node.frozen.push(waker.clone());
             return Admission::Frozen;
+        }
+        if !self.turns.take(self.now_us(), (id, group)) {
+            self.halted.store(true, Ordering::Relaxed);
+            return Admission::NoTurn;
         }
         Admission::Run
     }
@@ -404,58 +507,5 @@ pub fn panic_message(payload: &(dyn Any + Send)) -> String {
         (Some(text), _) => (*text).to_owned(),
         (None, Some(text)) => text.clone(),
         (None, None) => "a panic without a text".to_owned(),
-    }
-}
-
-/// A task of one incarnation of one node.
-pub struct Scoped {
-    world: Arc<World>,
-    node: NodeId,
-    incarnation: u32,
-    group: &'static str,
-    future: Option<BoxFuture<'static, ()>>,
-}
-
-impl Future for Scoped {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        match self.world.admit(&self, context.waker()) {
-            Admission::Dead => {
-                self.future = None;
-                Poll::Ready(())
-            }
-            Admission::Frozen => {
-                self.world.touch(Touch::Frozen { node: self.node });
-                Poll::Pending
-            }
-            Admission::Run => {
-                let Some(future) = self.future.as_mut() else { return Poll::Ready(()) };
-                match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
-                    Ok(poll) => poll,
-                    Err(payload) => {
-                        let message = panic_message(&*payload);
-                        let panic = Panic { node: self.node, group: self.group, message };
-                        let place = &self.world.panic;
-                        let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
-                        place.get_or_insert(panic);
-                        drop(place);
-                        self.future = None;
-                        Poll::Ready(())
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl fmt::Debug for Scoped {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Scoped")
-            .field("node", &self.node)
-            .field("incarnation", &self.incarnation)
-            .field("group", &self.group)
-            .finish_non_exhaustive()
     }
 }

@@ -1,7 +1,7 @@
 //! A node's clocks run at another rate, or its wall clock jumps. Shows when the
 //! node's programs read a clock or wait by it.
 
-use super::{Ground, Sign};
+use super::{Begun, Ground, Sign};
 use crate::engine::clock::ClockChange;
 use crate::engine::world::Touch;
 use crate::plan::{FaultKind, Micros};
@@ -16,9 +16,18 @@ pub(super) fn step_narration(node: &str, by_us: i64) -> String {
     format!("{node}'s wall clock jumps {} {direction}", Micros(by_us.unsigned_abs()))
 }
 
-pub(super) fn begin_rate(node: &str, ppm: i64, ground: &Ground) -> Option<String> {
-    ground.control.change_clock(ground.find(node)?, ClockChange::Rate { ppm });
-    None
+pub(super) fn begin_rate(node: &str, ppm: i64, ground: &Ground) -> Begun {
+    change(node, ClockChange::Rate { ppm }, ground)
+}
+
+fn change(node: &str, change: ClockChange, ground: &Ground) -> Begun {
+    match ground.find(node) {
+        Some(id) => {
+            ground.control.change_clock(id, change);
+            Begun::Going
+        }
+        None => Begun::Void,
+    }
 }
 
 pub(super) fn end_rate(node: &str, others: &[&FaultKind], ground: &Ground) {
@@ -33,9 +42,8 @@ pub(super) fn end_rate(node: &str, others: &[&FaultKind], ground: &Ground) {
     }
 }
 
-pub(super) fn begin_step(node: &str, by_us: i64, ground: &Ground) -> Option<String> {
-    ground.control.change_clock(ground.find(node)?, ClockChange::Step { by_us });
-    None
+pub(super) fn begin_step(node: &str, by_us: i64, ground: &Ground) -> Begun {
+    change(node, ClockChange::Step { by_us }, ground)
 }
 
 pub(super) fn end_step(node: &str, by_us: i64, ground: &Ground) {

@@ -1,8 +1,9 @@
 //! A node's program dies, alone or with its machine; when the fault ends it is
 //! started again, with an empty memory, unless another crash still holds it down.
-//! Shows at once, unless the node was down.
+//! Shows at once, unless there was nothing left to die. A machine whose program is dead
+//! has a kernel with bytes in it: that dies.
 
-use super::Ground;
+use super::{Begun, Ground};
 use crate::history::What;
 use crate::plan::FaultKind;
 
@@ -13,17 +14,22 @@ pub(super) fn narration(node: &str, machine: bool) -> String {
     }
 }
 
-pub(super) fn begin(node: &str, machine: bool, ground: &Ground) -> Option<String> {
-    let id = ground.find(node)?;
-    if !ground.world.is_up(id) {
-        return None;
+pub(super) fn begin(node: &str, machine: bool, ground: &Ground) -> Begun {
+    let Some(id) = ground.find(node) else { return Begun::Void };
+    let lives = match machine {
+        false => ground.world.is_up(id),
+        true => ground.world.is_machine_up(id),
+    };
+    if !lives {
+        // It may still hold the node down when another crash is over.
+        return Begun::Going;
     }
     match machine {
         false => ground.control.crash_process(id),
         true => ground.control.crash_machine(id),
     }
     ground.recorder.record(&ground.name(node), What::NodeCrashed { machine });
-    Some(format!("{node} is down"))
+    Begun::Showed(format!("{node} is down"))
 }
 
 pub(super) fn end(node: &str, others: &[&FaultKind], ground: &Ground) {

@@ -1,7 +1,7 @@
 //! Messages between two sets of nodes do not arrive; what was sent is retransmitted
 //! after the heal. Shows when a message met the cut.
 
-use super::Ground;
+use super::{Begun, Ground};
 use crate::engine::world::{NodeId, Touch};
 
 pub(super) fn narration(from: &[String], to: &[String], one_way: bool) -> String {
@@ -20,16 +20,11 @@ fn cuts(from: &[String], to: &[String], one_way: bool, ground: &Ground) -> Vec<(
     cuts
 }
 
-pub(super) fn begin(
-    from: &[String],
-    to: &[String],
-    one_way: bool,
-    ground: &Ground,
-) -> Option<String> {
+pub(super) fn begin(from: &[String], to: &[String], one_way: bool, ground: &Ground) -> Begun {
     for (from, to) in cuts(from, to, one_way, ground) {
         ground.control.cut(from, to);
     }
-    None
+    Begun::Going
 }
 
 pub(super) fn end(from: &[String], to: &[String], one_way: bool, ground: &Ground) {

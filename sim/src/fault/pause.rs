@@ -1,8 +1,10 @@
 //! A node, or one of its task groups, stands still: a long garbage collection, a
-//! stopped virtual machine. Its kernel goes on. Shows when a task was due meanwhile.
+//! stopped virtual machine. Its kernel goes on. Shows when a task was due meanwhile. It
+//! ends with the program it stopped: what is started afterwards runs.
 
-use super::Ground;
+use super::{Begun, Ground};
 use crate::engine::world::Touch;
+use crate::plan::FaultKind;
 
 pub(super) fn narration(node: &str, group: Option<&str>) -> String {
     match group {
@@ -11,9 +13,24 @@ pub(super) fn narration(node: &str, group: Option<&str>) -> String {
     }
 }
 
-pub(super) fn begin(node: &str, group: Option<&str>, ground: &Ground) -> Option<String> {
-    ground.control.pause(ground.find(node)?, group);
-    None
+pub(super) fn begin(node: &str, group: Option<&str>, ground: &Ground) -> Begun {
+    match ground.find(node) {
+        Some(id) if ground.world.is_up(id) => {
+            ground.control.pause(id, group);
+            Begun::Going
+        }
+        _ => Begun::Void,
+    }
+}
+
+/// Whether this fault kills the program that stands still.
+pub(super) fn is_ended_by(node: &str, other: &FaultKind) -> bool {
+    match other {
+        FaultKind::ProcessCrash { node: dead } | FaultKind::MachineCrash { node: dead } => {
+            dead == node
+        }
+        _ => false,
+    }
 }
 
 pub(super) fn end(node: &str, group: Option<&str>, ground: &Ground) {

@@ -2,18 +2,30 @@
 //! answering its clients, and its replicas fall behind. What is held dies with the
 //! process. Shows when output was held.
 
-use super::{Ground, Sign};
+use super::{Begun, Ground, Sign};
+use crate::plan::FaultKind;
 
 pub(super) fn narration(node: &str) -> String {
     format!("{node}'s replication output buffer stops draining")
 }
 
-pub(super) fn begin(node: &str, ground: &Ground) -> Option<String> {
-    ground.gates.get(&ground.find(node)?)?.stall();
-    None
+pub(super) fn begin(node: &str, ground: &Ground) -> Begun {
+    match ground.find(node).and_then(|id| ground.gates.get(&id)) {
+        Some(gate) => {
+            gate.stall();
+            Begun::Going
+        }
+        None => Begun::Void,
+    }
 }
 
-pub(super) fn end(node: &str, ground: &Ground) {
+pub(super) fn end(node: &str, others: &[&FaultKind], ground: &Ground) {
+    let is_held = others
+        .iter()
+        .any(|other| matches!(other, FaultKind::ReplicationStall { node: held } if held == node));
+    if is_held {
+        return;
+    }
     if let Some(gate) = ground.find(node).and_then(|id| ground.gates.get(&id)) {
         gate.open();
     }

@@ -1,8 +1,8 @@
-//! Messages between two sets of nodes, both ways, take longer. Shows when a message
-//! took the slow link.
+//! Messages between two sets of nodes, both ways, take longer; where two such faults
+//! meet on a link, their times add up. Shows when a message took the slow link.
 
-use super::Ground;
-use crate::engine::world::Touch;
+use super::{Begun, Ground};
+use crate::engine::world::{NodeId, Touch};
 use crate::plan::{FaultKind, Micros};
 
 pub(super) fn narration(from: &[String], to: &[String], extra: Micros) -> String {
@@ -13,27 +13,32 @@ pub(super) fn begin(
     from: &[String],
     to: &[String],
     extra: Micros,
+    others: &[&FaultKind],
     ground: &Ground,
-) -> Option<String> {
-    slow(from, to, extra.0, ground);
-    None
+) -> Begun {
+    set(from, to, extra.0, others, ground);
+    Begun::Going
 }
 
 pub(super) fn end(from: &[String], to: &[String], others: &[&FaultKind], ground: &Ground) {
-    slow(from, to, 0, ground);
-    // Where slow links overlap, those that go on are slow still.
-    for other in others {
-        if let FaultKind::SlowLink { from, to, extra } = other {
-            slow(from, to, extra.0, ground);
-        }
+    set(from, to, 0, others, ground);
+}
+
+/// Makes the links of this fault as slow as it and the `others` want them.
+fn set(from: &[String], to: &[String], own_us: u64, others: &[&FaultKind], ground: &Ground) {
+    for (a, b) in ground.pairs(from, to) {
+        let theirs = others.iter().map(|other| extra_us(other, a, b, ground));
+        let extra_us = theirs.fold(own_us, u64::saturating_add);
+        ground.control.slow(a, b, extra_us);
+        ground.control.slow(b, a, extra_us);
     }
 }
 
-fn slow(from: &[String], to: &[String], extra_us: u64, ground: &Ground) {
-    for (from, to) in ground.pairs(from, to) {
-        ground.control.slow(from, to, extra_us);
-        ground.control.slow(to, from, extra_us);
-    }
+/// By how much a fault slows the link between two nodes, µs.
+fn extra_us(kind: &FaultKind, a: NodeId, b: NodeId, ground: &Ground) -> u64 {
+    let FaultKind::SlowLink { from, to, extra } = kind else { return 0 };
+    let pairs = ground.pairs(from, to);
+    if pairs.contains(&(a, b)) || pairs.contains(&(b, a)) { extra.0 } else { 0 }
 }
 
 pub(super) fn showed(

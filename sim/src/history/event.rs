@@ -1,4 +1,5 @@
-//! The events of a run, schema version 1.
+//! The events of a run, schema version 1. `docs/history.md` tells of each, and
+//! [`file`](super::file) reads and writes them.
 //!
 //! Three views of a lock are kept apart, because the gaps between them are the
 //! bugs: the *record* at the server ([`What::RecordSet`] and its kin), the *belief*
@@ -8,6 +9,10 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+
+pub use super::facts::{
+    AcquireOutcome, BeliefEnd, FaultFamily, OrderAnswer, RecordLoss, Renewal, StockOperation,
+};
 
 /// A node's name, such as `redis-1`.
 pub type Name = Arc<str>;
@@ -64,105 +69,6 @@ impl Attempt {
     }
 }
 
-/// How an acquire came back to the client's code.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "outcome")]
-pub enum AcquireOutcome {
-    /// Held.
-    Granted {
-        /// The fencing token, where there is one.
-        token: Option<u64>,
-        /// The lease, µs.
-        lease_us: u64,
-        /// What the lock leaves unused of it for clocks that run apart, µs.
-        margin_us: u64,
-    },
-    /// Somebody else held it and the client would not wait.
-    Busy,
-    /// Somebody else held it for the whole wait.
-    TimedOut,
-    /// No reply.
-    Indeterminate {
-        /// Why, for people.
-        reason: String,
-    },
-    /// The backend failed or refused.
-    Failed {
-        /// Why, for people.
-        reason: String,
-    },
-}
-
-/// Why a client stopped believing that it holds a lock, other than by releasing it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BeliefEnd {
-    /// Its own deadline check said so.
-    Deadline,
-    /// The backend or the resource told it of the loss.
-    Told,
-    /// It crashed.
-    Died,
-    /// The guard was dropped without a release.
-    Dropped,
-}
-
-/// How a lock's record left a server without release or expiry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RecordLoss {
-    /// A full resynchronisation replaced the data set.
-    Resync,
-    /// The server lost its memory in a crash.
-    Crash,
-    /// Somebody deleted it who is not its owner.
-    Deleted,
-    /// Somebody overwrote it.
-    Overwritten,
-}
-
-/// What was asked of the stock.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "operation")]
-pub enum StockOperation {
-    /// Which units are left?
-    Read {
-        /// How many were left.
-        left: u32,
-        /// The first of them: what a buyer would take.
-        next_unit: Option<u32>,
-    },
-    /// Sell this unit under this order.
-    Sell {
-        /// The unit, from 1.
-        unit: u32,
-        /// The order's name; a repeated order is the same sale.
-        order: String,
-    },
-}
-
-/// The sorts of faults, as far as blame tells them apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FaultFamily {
-    /// A program died.
-    ProcessCrash,
-    /// A machine died.
-    MachineCrash,
-    /// A node, or one of its task groups, stood still.
-    Pause,
-    /// Messages did not arrive.
-    Partition,
-    /// Messages took longer.
-    SlowLink,
-    /// Replication output did not drain.
-    ReplicationStall,
-    /// A clock ran at another rate.
-    ClockRate,
-    /// A wall clock jumped.
-    ClockStep,
-}
-
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "what")]
@@ -170,10 +76,13 @@ pub enum What {
     // -- the client ---------------------------------------------------------
     /// The client asked for the lock.
     AcquireInvoked {
-        /// Who asked.
+        /// Who asked. Asking again while it is held is a nested acquire.
         attempt: Attempt,
         /// Which lock.
         key: String,
+        /// Whether it is to be shared with other such (a reader's lock).
+        #[serde(default, skip_serializing_if = "is_false")]
+        shared: bool,
     },
     /// The acquire came back. `Granted` begins the client's belief.
     AcquireReturned {
@@ -204,6 +113,19 @@ pub enum What {
         /// How it went.
         release: lockstorm::lock::Release,
     },
+    /// The client asked to renew.
+    RenewInvoked {
+        /// Whose grant.
+        attempt: Attempt,
+    },
+    /// The renewal came back.
+    RenewReturned {
+        /// Whose grant.
+        attempt: Attempt,
+        /// How it went.
+        #[serde(flatten)]
+        renewal: Renewal,
+    },
 
     // -- the lock's record at a server ---------------------------------------
     /// A client's request put the record there: the grant is applied.
@@ -214,6 +136,16 @@ pub enum What {
         owner: String,
         /// The lease, µs; `None` for a record that never expires.
         lease_us: Option<u64>,
+        /// Whether others may hold such a record at the same time.
+        #[serde(default, skip_serializing_if = "is_false")]
+        shared: bool,
+    },
+    /// A request waits in the lock's queue: it has reached the server.
+    WaitBegan {
+        /// Which lock.
+        key: String,
+        /// Who waits.
+        owner: String,
     },
     /// A client's request found somebody else's record.
     RecordRefused {
@@ -270,6 +202,13 @@ pub enum What {
         /// How.
         how: RecordLoss,
     },
+    /// The server declared a session expired: whatever it held is promised no longer.
+    SessionExpired {
+        /// Which session.
+        session: String,
+        /// What it held, as (lock, owner).
+        records: Vec<(String, String)>,
+    },
 
     // -- the cluster ---------------------------------------------------------
     /// A server became master.
@@ -305,6 +244,12 @@ pub enum What {
         to: String,
     },
 
+    /// How far a server has got in its replication stream.
+    ReplicationPosition {
+        /// Bytes, or the log's last entry.
+        offset: u64,
+    },
+
     // -- the resource ----------------------------------------------------------
     /// A guarded operation reached the stock.
     Effect {
@@ -328,6 +273,42 @@ pub enum What {
         /// Every sale: unit, order.
         sales: Vec<(u32, String)>,
     },
+    /// The stock's own counter once everything is quiet, where it is kept beside the
+    /// books.
+    StockCounted {
+        /// How many units there were.
+        units: u32,
+        /// How many it says are left; below zero is more than oversold.
+        left: i64,
+        /// How many are set aside.
+        reserved: u32,
+    },
+    /// A buyer was told what became of an order.
+    OrderReturned {
+        /// The order's name.
+        order: String,
+        /// What the buyer was told.
+        answer: OrderAnswer,
+    },
+
+    // -- messages ------------------------------------------------------------
+    /// A message left the event's node.
+    MessageSent {
+        /// To whom.
+        to: Name,
+        /// What it was, for people.
+        message: String,
+    },
+    /// A message arrived at the event's node; its cause is the sending.
+    MessageDelivered {
+        /// From whom.
+        from: Name,
+    },
+    /// A message will not arrive; its cause is the sending.
+    MessageLost {
+        /// Why, for people.
+        how: String,
+    },
 
     // -- nodes, faults, clocks -----------------------------------------------
     /// A node began (again).
@@ -339,6 +320,13 @@ pub enum What {
     NodeCrashed {
         /// Whether the machine went with it, and with it all bytes in its kernel.
         machine: bool,
+    },
+    /// The node's clocks run so from here on, against true time.
+    ClockChanged {
+        /// The wall clock's offset, µs.
+        offset_us: i64,
+        /// The rate's deviation, parts per million.
+        rate_ppm: i64,
     },
     /// A fault of the plan began. `node` of the event is the fault's first target.
     FaultBegan {
@@ -365,4 +353,10 @@ pub enum What {
     },
     /// Every fault has ended: from here on liveness is owed.
     Healed,
+}
+
+/// For fields that are left out when they say nothing new.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }

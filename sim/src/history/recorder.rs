@@ -110,7 +110,8 @@ impl Recorder {
         let state = &mut *self.lock();
         state.closed = true;
         state.listeners.clear();
-        let history = History { events: std::mem::take(&mut state.events), ended_us };
+        let events = std::mem::take(&mut state.events);
+        let history = History { events, ended_us, ..History::default() };
         (history, TraceHash(*state.hasher.finalize().as_bytes()))
     }
 

@@ -1,15 +1,19 @@
 //! What a worker process does: requests in, one JSON line each; answers out, one
-//! JSON line each; until its input ends.
+//! JSON line each; until its input ends. A run that takes longer than the request
+//! allows ends the process, after an answer that says where the run is.
 
 use std::io::{self, BufRead, Write};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::watchdog::Watchdog;
 use super::{Quarry, Summary};
 use crate::plan::{Plan, Seed, file};
 use crate::storm::confirm::{self, Confirmation};
 use crate::storm::locks::{self, LockFactory};
+use crate::storm::place::place;
 use crate::storm::repeat::Report;
 use crate::storm::{engine, run};
 
@@ -25,6 +29,8 @@ pub enum Request {
         first: Seed,
         /// So many.
         count: u64,
+        /// How long each may take, real time.
+        limit: Duration,
     },
     /// Run this plan once; one [`Answer::Examined`].
     Examine {
@@ -36,6 +42,8 @@ pub enum Request {
         confirm: bool,
         /// Whether to send every event, to find where two traces part.
         events: bool,
+        /// How long it may take, real time.
+        limit: Duration,
     },
 }
 
@@ -52,6 +60,11 @@ pub enum Answer {
         /// What turmoil says.
         confirmation: Option<Confirmation>,
     },
+    /// A run took too long: the worker ends after this.
+    Stuck {
+        /// Where it is.
+        why: String,
+    },
     /// The request cannot be met.
     Refused {
         /// Why.
@@ -59,45 +72,59 @@ pub enum Answer {
     },
 }
 
-/// Serves requests from `input` until it ends.
+/// Serves requests from `input` until it ends. Ends the process when a run takes longer
+/// than its request allows.
 ///
 /// # Errors
 /// When input or output fail; the process is then of no more use.
-pub fn serve(input: impl BufRead, mut output: impl Write) -> io::Result<()> {
+pub fn serve(input: impl BufRead, output: impl Write + Send + 'static) -> io::Result<()> {
+    let output = Arc::new(Mutex::new(output));
+    let last_words = output.clone();
+    let watchdog = Watchdog::start(move |limit| {
+        let place = place().unwrap_or_else(|| "nothing has run yet".to_owned());
+        let why = format!("no end in {} s of real time; {place}", limit.as_secs_f64());
+        // If even this fails the parent finds out by its own limit.
+        let _ = write(&last_words, &Answer::Stuck { why });
+    });
     for line in input.lines() {
         match serde_json::from_str(&line?) {
-            Ok(request) => answer(request, &mut |answer| {
-                serde_json::to_writer(&mut output, answer)?;
-                output.write_all(b"\n")?;
-                output.flush()
-            })?,
-            Err(error) => {
-                let answer = Answer::Refused { why: error.to_string() };
-                serde_json::to_writer(&mut output, &answer)?;
-                output.write_all(b"\n")?;
-                output.flush()?;
-            }
+            Ok(request) => answer(request, &watchdog, &mut |answer| write(&output, answer))?,
+            Err(error) => write(&output, &Answer::Refused { why: error.to_string() })?,
         }
     }
     Ok(())
 }
 
-fn answer(request: Request, say: &mut dyn FnMut(&Answer) -> io::Result<()>) -> io::Result<()> {
+/// One line.
+fn write(output: &Mutex<impl Write>, answer: &Answer) -> io::Result<()> {
+    let mut line = serde_json::to_vec(answer)?;
+    line.push(b'\n');
+    let output = &mut *output.lock().unwrap_or_else(PoisonError::into_inner);
+    output.write_all(&line)?;
+    output.flush()
+}
+
+fn answer(
+    request: Request,
+    watchdog: &Watchdog,
+    say: &mut dyn FnMut(&Answer) -> io::Result<()>,
+) -> io::Result<()> {
+    let watched = |limit, work: &mut dyn FnMut() -> Result<Answer, String>| {
+        watchdog.begin(limit);
+        let answer = work().unwrap_or_else(|why| Answer::Refused { why });
+        watchdog.end();
+        answer
+    };
     match request {
-        Request::Seeds { quarry, first, count } => {
+        Request::Seeds { quarry, first, count, limit } => {
             for index in 0..count {
                 let seed = Seed(first.0.wrapping_add(index));
-                let answer = match run_seed(&quarry, seed) {
-                    Ok(summary) => Answer::Seed(summary),
-                    Err(why) => Answer::Refused { why },
-                };
-                say(&answer)?;
+                say(&watched(limit, &mut || run_seed(&quarry, seed).map(Answer::Seed)))?;
             }
             Ok(())
         }
-        Request::Examine { plan, engine, confirm, events } => {
-            say(&examine(&plan, &engine, confirm, events)
-                .unwrap_or_else(|why| Answer::Refused { why }))
+        Request::Examine { plan, engine, confirm, events, limit } => {
+            say(&watched(limit, &mut || examine(&plan, &engine, confirm, events)))
         }
     }
 }

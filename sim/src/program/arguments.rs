@@ -1,9 +1,11 @@
 //! The grammar of the command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use lockstorm_sim::plan::{Fence, Seed};
+use lockstorm_sim::history::edn::Model;
+use lockstorm_sim::plan::{Fence, Micros, Seed};
 use lockstorm_sim::seeds::Shelf;
 
 /// Puts distributed locks through a storm, by seed.
@@ -29,6 +31,10 @@ pub enum Verb {
     Hunt(HuntArguments),
     /// Run a plan file or a seed file again, on both engines.
     Replay(ReplayArguments),
+    /// Judge a recorded history: ours, or of a real system.
+    ///
+    /// Reads NDJSON (docs/history.md) and Jepsen's EDN, plain or gzip; see docs/check.md.
+    Check(CheckArguments),
     /// The kept plans under `seeds/`.
     #[command(subcommand)]
     Seeds(SeedsVerb),
@@ -75,12 +81,69 @@ pub struct RunArguments {
     /// Which storm.
     #[command(flatten)]
     pub storm: StormArguments,
+    /// Run it again in a fresh process also if it is safe, and compare the traces.
+    #[arg(long)]
+    pub twice: bool,
     /// Print the plan and run nothing.
     #[arg(long)]
     pub print_plan: bool,
+    /// Write the history into this file, gzip if its name ends in `.gz`.
+    #[arg(long, value_name = "FILE.ndjson.gz")]
+    pub out: Option<PathBuf>,
     /// How to tell it.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+}
+
+/// `check`.
+#[derive(Debug, Args)]
+pub struct CheckArguments {
+    /// The history; `-` is standard input.
+    pub file: PathBuf,
+    /// How far the hosts' clocks may be from true time, such as `5ms`, or `app-1=2ms` for
+    /// one host; may be repeated.
+    #[arg(long, value_name = "[HOST=]TIME", value_parser = host_and_time)]
+    pub clock_uncertainty: Vec<(Option<String>, Micros)>,
+    /// Of an EDN history: what it is a history of.
+    #[arg(long, value_enum)]
+    pub model: Option<ModelArgument>,
+    /// Of an EDN history: how long a grant lasts when nobody renews it.
+    #[arg(long, value_name = "TIME")]
+    pub lease: Option<Micros>,
+    /// Of an EDN history of a counter: how many units there were.
+    #[arg(long, value_name = "COUNT")]
+    pub units: Option<u32>,
+    /// How to tell it.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// `--model`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ModelArgument {
+    /// A lock that its holder cannot take again.
+    Mutex,
+    /// A lock that its holder can take again.
+    ReentrantMutex,
+    /// A lock whose grants carry growing tokens.
+    FencedMutex,
+    /// Both.
+    ReentrantFencedMutex,
+    /// A stock that is only counted.
+    Counter,
+}
+
+impl ModelArgument {
+    /// As the reader knows it.
+    pub fn model(self) -> Model {
+        match self {
+            ModelArgument::Mutex => Model::Mutex,
+            ModelArgument::ReentrantMutex => Model::ReentrantMutex,
+            ModelArgument::FencedMutex => Model::FencedMutex,
+            ModelArgument::ReentrantFencedMutex => Model::ReentrantFencedMutex,
+            ModelArgument::Counter => Model::Counter,
+        }
+    }
 }
 
 /// `hunt`.
@@ -98,6 +161,13 @@ pub struct HuntArguments {
     /// How many worker processes.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: u16,
+    /// Run every seed again in other processes and compare the traces.
+    #[arg(long)]
+    pub twice: bool,
+    /// How long a worker may be silent over one seed before it is stopped and the seed
+    /// told as internal; real time.
+    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = seed_limit)]
+    pub seed_limit: Duration,
     /// Write the plan of each failure into this folder.
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
@@ -249,9 +319,27 @@ impl EngineArgument {
     }
 }
 
+/// A real time of at least a second, written as in plans.
+fn seed_limit(text: &str) -> Result<Duration, String> {
+    let micros: Micros = text.parse().map_err(|error| format!("{error}"))?;
+    if micros.0 < 1_000_000 {
+        return Err("a seed gets at least 1s".to_owned());
+    }
+    Ok(Duration::from_micros(micros.0))
+}
+
 fn key_and_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("write KEY=VALUE, such as lock.lease=2s".to_owned()),
     }
+}
+
+fn host_and_time(text: &str) -> Result<(Option<String>, Micros), String> {
+    let (host, time) = match text.split_once('=') {
+        Some((host, time)) => (Some(host.to_owned()), time),
+        None => (None, text),
+    };
+    let time = time.parse::<Micros>().map_err(|error| error.to_string())?;
+    Ok((host, time))
 }

@@ -3,15 +3,16 @@
 //! full, the others by the line that runs them again.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, stderr};
-use std::path::{Path, PathBuf};
+use std::io::{ErrorKind, IsTerminal, stderr};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use lockstorm_sim::check::Verdict;
-use lockstorm_sim::hunt::examine::{Examination, examine};
+use lockstorm_sim::hunt::examine::{Examination, Examiner};
+use lockstorm_sim::hunt::process::Trouble;
 use lockstorm_sim::hunt::{Quarry, Summary, pack};
 use lockstorm_sim::plan::file;
 use lockstorm_sim::report::block::{Failure as Told, failure_block_in};
@@ -35,10 +36,17 @@ pub fn hunt(arguments: &HuntArguments) -> Result<u8, Failure> {
             .map_err(|error| Failure::usage(format!("{}: {error}", folder.display())))?;
     }
     let program = std::env::current_exe().map_err(Failure::internal)?;
-    let summaries = run_all(arguments, &quarry, &program)?;
+    let examiner = Examiner { program, limit: arguments.seed_limit };
+    let mut summaries = run_all(arguments, &quarry, &examiner, "seeds")?;
+    if arguments.twice {
+        let again = run_all(arguments, &quarry, &examiner, "seeds, again")?;
+        for (summary, again) in summaries.iter_mut().zip(&again) {
+            summary.compare(again);
+        }
+    }
     let failures = summaries.iter().filter(|summary| !summary.verdict.is_safe());
     let failures: Vec<&Summary> = failures.collect();
-    let examined = examine_all(arguments, &quarry, &failures, &program)?;
+    let examined = examine_all(arguments, &quarry, &failures, &examiner)?;
     if let Some(folder) = &arguments.out {
         write_plans(folder, &examined)?;
     }
@@ -61,7 +69,7 @@ pub fn hunt(arguments: &HuntArguments) -> Result<u8, Failure> {
 /// A failure that was run again and asked about.
 struct Examined {
     run: Run,
-    /// None for a run that killed its worker.
+    /// None for a run that its worker did not survive.
     examination: Option<Examination>,
 }
 
@@ -79,13 +87,15 @@ impl Examined {
 fn run_all(
     arguments: &HuntArguments,
     quarry: &Quarry,
-    program: &PathBuf,
+    examiner: &Examiner,
+    what: &'static str,
 ) -> Result<Vec<Summary>, Failure> {
-    let bar = progress("seeds", arguments.seeds);
+    let bar = progress(what, arguments.seeds);
     let mut failures = 0_u64;
     let mut summaries = Vec::new();
-    let jobs = usize::from(arguments.jobs);
-    let result = pack::run(quarry, arguments.seed, arguments.seeds, jobs, program, |summary| {
+    let (first, jobs) = (arguments.seed, usize::from(arguments.jobs));
+    let Examiner { program, limit } = examiner;
+    let result = pack::run(quarry, first, arguments.seeds, jobs, program, *limit, |summary| {
         failures += u64::from(!summary.verdict.is_safe());
         summaries.push(summary);
         bar.set_message(format!("{failures} not safe"));
@@ -93,7 +103,10 @@ fn run_all(
         true
     });
     bar.finish_and_clear();
-    result.map_err(Failure::internal)?;
+    result.map_err(|error| match error.kind() {
+        ErrorKind::InvalidInput => Failure::usage(error),
+        _ => Failure::internal(error),
+    })?;
     Ok(summaries)
 }
 
@@ -102,7 +115,7 @@ fn examine_all(
     arguments: &HuntArguments,
     quarry: &Quarry,
     failures: &[&Summary],
-    program: &PathBuf,
+    examiner: &Examiner,
 ) -> Result<Vec<Examined>, Failure> {
     let bar = progress("failures examined", failures.len() as u64);
     let next = AtomicUsize::new(0);
@@ -113,7 +126,7 @@ fn examine_all(
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(summary) = failures.get(index) else { return };
-                    let result = examine_one(quarry, summary, program);
+                    let result = examine_one(quarry, summary, examiner);
                     bar.inc(1);
                     found.lock().unwrap_or_else(PoisonError::into_inner).insert(index, result);
                 }
@@ -124,27 +137,31 @@ fn examine_all(
     found.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
 }
 
-fn examine_one(quarry: &Quarry, summary: &Summary, program: &PathBuf) -> Result<Examined, Failure> {
+fn examine_one(
+    quarry: &Quarry,
+    summary: &Summary,
+    examiner: &Examiner,
+) -> Result<Examined, Failure> {
     let plan = quarry.plan(summary.seed)?;
     let engine =
         storm::engine(&quarry.engine).ok_or_else(|| Failure::internal("the engine is missing"))?;
-    if let (Verdict::Internal, true) = (summary.verdict, summary.trace.is_empty()) {
-        // What killed its worker would kill this process: it is told, not run.
-        let why = summary.trouble.clone().unwrap_or_else(|| "the worker died".to_owned());
-        return Ok(Examined { run: storm::lost(&plan, engine.as_ref(), why), examination: None });
+    let lost = |why| Examined { run: storm::lost(&plan, engine.as_ref(), why), examination: None };
+    if summary.is_lost() {
+        // What killed its worker would kill the next: it is told, not run.
+        return Ok(lost(summary.trouble.clone().unwrap_or_default()));
     }
-    let run = storm::run(&plan, engine.as_ref());
     let is_event = quarry.engine == EngineArgument::Event.name();
     let confirm = is_event && summary.verdict == Verdict::Violation;
-    let mut examination = match examine(&run, &quarry.engine, confirm, program) {
-        Ok(examination) => examination,
-        // A plan that kills its process is told as what it is.
-        Err(error) => {
-            let repetition = Repetition::FreshThread { why: error.to_string() };
-            Examination { repetition, confirmation: None }
-        }
+    let (run, mut examination) = match examiner.examine(&plan, engine.as_ref(), confirm) {
+        Ok(examined) => examined,
+        // A plan that kills or hangs a fresh process is told as what it is.
+        Err(Trouble::Lost(why)) => return Ok(lost(why)),
+        Err(Trouble::Failed(error)) => return Err(Failure::internal(error)),
     };
-    if !summary.trace.is_empty() && summary.trace != run.trace_hash.to_string() {
+    let was_same = summary.trace == run.trace_hash.to_string();
+    let is_same = !matches!(examination.repetition, Repetition::Differs { .. });
+    let parted = summary.verdict == Verdict::Nondeterminism || !was_same;
+    if parted && is_same {
         examination.repetition = Repetition::Differs { first: None };
     }
     Ok(Examined { run, examination: Some(examination) })

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockstorm_sim::check::Verdict;
+use lockstorm_sim::history::file as history_file;
 use lockstorm_sim::hunt::Quarry;
-use lockstorm_sim::hunt::examine::{Examination, examine};
+use lockstorm_sim::hunt::examine::{Examination, Examiner};
 use lockstorm_sim::plan::{Plan, file};
 use lockstorm_sim::report::{block, json};
 use lockstorm_sim::seeds::{self, SeedFile};
@@ -40,7 +42,14 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
         say(file::write(&plan).trim_end());
         return Ok(super::exit::SAFE);
     }
-    tell(&plan, arguments.storm.engine, arguments.format, &reproduce)
+    let telling = Telling {
+        engine: arguments.storm.engine,
+        format: arguments.format,
+        twice: arguments.twice,
+        reproduce: &reproduce,
+        out: arguments.out.as_deref(),
+    };
+    tell(&plan, &telling)
 }
 
 /// `lockstorm replay`.
@@ -51,7 +60,14 @@ pub fn replay(arguments: &ReplayArguments) -> Result<u8, Failure> {
         other => format!(" --engine {}", other.name()),
     };
     let reproduce = format!("lockstorm replay {}{engine}", shown(&arguments.file));
-    tell(&plan, arguments.engine, arguments.format, &reproduce)
+    let telling = Telling {
+        engine: arguments.engine,
+        format: arguments.format,
+        twice: false,
+        reproduce: &reproduce,
+        out: None,
+    };
+    tell(&plan, &telling)
 }
 
 /// Reads a plan file or the plan of a seed file.
@@ -59,37 +75,59 @@ fn load_any(path: &Path) -> Result<Plan, Failure> {
     Ok(if seeds::is_seed_file(path)? { SeedFile::load(path)?.plan } else { file::load(path)? })
 }
 
-/// Runs, examines, prints; the exit code is the verdict's.
-fn tell(
-    plan: &Plan,
-    engine_argument: EngineArgument,
+/// How a run is made and told.
+struct Telling<'a> {
+    engine: EngineArgument,
     format: Format,
-    reproduce: &str,
-) -> Result<u8, Failure> {
-    let engine = storm::engine(engine_argument.name())
+    /// Whether a safe run is repeated as well.
+    twice: bool,
+    reproduce: &'a str,
+    /// Where the history is written, if anywhere.
+    out: Option<&'a Path>,
+}
+
+/// Runs, examines, prints; the exit code is the verdict's.
+fn tell(plan: &Plan, telling: &Telling<'_>) -> Result<u8, Failure> {
+    let engine = storm::engine(telling.engine.name())
         .ok_or_else(|| Failure::internal("the engine is missing"))?;
     let run = storm::run(plan, engine.as_ref());
-    let examination = examined(&run, engine_argument)?;
+    if let Some(path) = telling.out {
+        history_file::save(path, &run.header(), &run.history)
+            .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    }
+    let examination = examined(&run, telling.engine, telling.twice)?;
     let (repetition, confirmation) = match &examination {
         Some(examination) => (Some(&examination.repetition), examination.confirmation.as_ref()),
         None => (None, None),
     };
+    let reproduce = telling.reproduce;
     let failure = block::Failure { run: &run, position: None, repetition, confirmation, reproduce };
-    match format {
+    match telling.format {
         Format::Text => say(block::failure_block_in(&failure, &manner())),
         Format::Json => say(json::run_json(&failure)),
     }
     Ok(verdict_with(&run, repetition).exit_code())
 }
 
-/// A run that is not safe is repeated in a fresh process and asked about.
-pub fn examined(run: &Run, engine: EngineArgument) -> Result<Option<Examination>, Failure> {
-    if run.judgement.verdict.is_safe() || run.judgement.verdict == Verdict::NotExpressible {
+/// How long a run that took this process no time worth telling may take elsewhere.
+const REPEAT_LIMIT: Duration = Duration::from_secs(600);
+
+/// A run that is not safe (with `twice`, any run) is repeated in a fresh process; a
+/// violation is asked about.
+pub fn examined(
+    run: &Run,
+    engine: EngineArgument,
+    twice: bool,
+) -> Result<Option<Examination>, Failure> {
+    let verdict = run.judgement.verdict;
+    if verdict == Verdict::NotExpressible || (verdict.is_safe() && !twice) {
         return Ok(None);
     }
-    let confirm = engine == EngineArgument::Event && run.judgement.verdict == Verdict::Violation;
+    let confirm = engine == EngineArgument::Event && verdict == Verdict::Violation;
     let program = std::env::current_exe().map_err(Failure::internal)?;
-    examine(run, engine.name(), confirm, &program).map(Some).map_err(Failure::internal)
+    let examiner = Examiner { program, limit: REPEAT_LIMIT };
+    let examination = examiner.repeat(run, engine.name(), confirm);
+    examination.map(Some).map_err(Failure::internal)
 }
 
 /// Nondeterminism overrides whatever the run seemed to say.

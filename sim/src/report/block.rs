@@ -202,7 +202,7 @@ fn tell(block: &mut Block<'_>, failure: &Failure<'_>) {
     }
     if let Some(confirmation) = failure.confirmation {
         let label = match confirmation {
-            Confirmation::Confirmed { .. } => "Confirmed",
+            Confirmation::Confirmed { .. } | Confirmation::ConfirmedInPart { .. } => "Confirmed",
             _ => "Unconfirmed",
         };
         block.labelled(label, &[&confirmation.to_string()]);

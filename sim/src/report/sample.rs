@@ -3,7 +3,7 @@
 
 use lockstorm::lock::Release;
 
-use crate::check::{self, Goals, Judgement, Setting, Verdict};
+use crate::check::{self, Judgement, Setting, Verdict};
 use crate::engine::Ending;
 use crate::history::recorder::TraceHash;
 use crate::history::{
@@ -41,12 +41,12 @@ impl Writer {
 
     fn ask(&mut self, who: &str) -> &mut Self {
         let (attempt, key) = (attempt(who), KEY.to_owned());
-        self.say(&client(who), What::AcquireInvoked { attempt, key })
+        self.say(&client(who), What::AcquireInvoked { attempt, key, shared: false })
     }
 
     fn set(&mut self, node: &str, who: &str) -> &mut Self {
         let (key, owner, lease_us) = (KEY.to_owned(), who.to_owned(), Some(self.lease_us));
-        self.say(node, What::RecordSet { key, owner, lease_us })
+        self.say(node, What::RecordSet { key, owner, lease_us, shared: false })
     }
 
     fn granted(&mut self, who: &str, token: Option<u64>) -> &mut Self {
@@ -145,20 +145,22 @@ fn fault(kind: FaultKind, at: Micros) -> Fault {
 fn judged(plan: Plan, history: History) -> Run {
     let setting = Setting {
         fence: plan.fence,
-        takeover_bound_us: 30_000_000,
+        takeover_bound_us: Some(30_000_000),
         faults: plan.faults.len(),
-        lock_has_records: true,
+        ..Setting::default()
     };
     let judgement = check::judge(&history, &setting);
-    run(plan, history, judgement, None)
+    Run { setting, ..run(plan, history, judgement, None) }
 }
 
 fn run(plan: Plan, history: History, judgement: Judgement, stuck: Option<&str>) -> Run {
     let mut trace_hash = TraceHash([0; 32]);
     trace_hash.0[..8].copy_from_slice(&[0x0b, 0xad, 0xca, 0xfe, 0, 1, 2, 3]);
     let stuck = stuck.map(ToOwned::to_owned);
-    let ending = Ending { steps: 18_204, messages: 2_311, stuck };
-    Run { plan, engine: "event 0.1.0", history, trace_hash, judgement, ending }
+    let ending = Ending { steps: 18_204, messages: 2_311, stuck, not_expressible: false };
+    let (engine, engine_name) = ("event 0.1.0", "event");
+    let setting = Setting::default();
+    Run { plan, engine, engine_name, history, trace_hash, setting, judgement, ending }
 }
 
 /// A lock is acknowledged, its replication stalls, its master dies: a replica without
@@ -269,7 +271,8 @@ pub fn leak() -> Run {
     writer.at(900_000).passes_by("app-3/1", "redis-1");
     let (key, owner) = (KEY.to_owned(), "app-1/1".to_owned());
     writer.at(1_990_000).ask("app-1/1");
-    writer.at(1_990_500).say("redis-1", What::RecordSet { key, owner, lease_us: None });
+    let set = What::RecordSet { key, owner, lease_us: None, shared: false };
+    writer.at(1_990_500).say("redis-1", set);
     writer.at(1_991_000).granted("app-1/1", None);
     writer.at(2_000_000).begin(&plan, 0, FaultFamily::ProcessCrash);
     writer.say("app-1", What::NodeCrashed { machine: false }).touch(&plan, 0, "app-1 is down");
@@ -329,8 +332,7 @@ pub fn safe() -> Run {
 
 /// A run that was not judged, and why.
 pub fn not_judged(verdict: Verdict, why: &str) -> Run {
-    let judgement =
-        Judgement { verdict, findings: Vec::new(), goals: Goals::default(), failed: Vec::new() };
+    let judgement = Judgement { verdict, ..Judgement::internal() };
     let mut run = run(inert().plan, History::default(), judgement, Some(why));
     run.trace_hash = TraceHash([0; 32]);
     run.ending.steps = 0;

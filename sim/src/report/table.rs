@@ -217,6 +217,7 @@ fn confirmed(confirmations: &[&Confirmation]) -> String {
         counted(confirmations.len() as u64, "violation"),
     );
     for (count, word) in [
+        (count(|c| matches!(c, Confirmation::ConfirmedInPart { .. })), "confirmed in part"),
         (count(|c| matches!(c, Confirmation::NotConfirmed { .. })), "not confirmed"),
         (count(|c| matches!(c, Confirmation::NotExpressible { .. })), "not expressible there"),
     ] {

@@ -32,6 +32,10 @@ pub fn why(subject: &Subject<'_>) -> String {
              second."
         }
         Parted::NoRecord => "The lock told its client of a grant that no server had applied.",
+        Parted::LetIn => {
+            "The lock let both in; what its servers did is not in the history, so neither is the \
+             reason."
+        }
         Parted::Overstayed => overstayed(blame),
         Parted::LateEffect => {
             "An operation was still on its way when its holder had left, and the resource cannot \
@@ -42,6 +46,21 @@ pub fn why(subject: &Subject<'_>) -> String {
         Parted::NotALockBug => {
             "No two grants stood in each other's way: the fault is in what the holders did, not in \
              the lock."
+        }
+        Parted::NotWoken => {
+            "The lock was free and a waiter was not woken: what should tell it was lost, or went \
+             to somebody who is gone."
+        }
+        Parted::CircularWait => {
+            "Each waits for a lock that the next one holds: take locks in one order, or with a \
+             wait that ends."
+        }
+        Parted::PassedOver => {
+            "Requests that came later were served first: the lock's queue does not keep its order."
+        }
+        Parted::Answer => {
+            "The lock told its holder that all is well when its record was gone: an answer must \
+             say what the server did."
         }
         Parted::RecordLeft => record_left(blame, &subject.finding.detail),
         Parted::TokenSource => {

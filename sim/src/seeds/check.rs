@@ -78,7 +78,7 @@ pub fn keep(run: &Run, id: &str, title: Title) -> Result<SeedFile, String> {
     let turmoil = match ask_turmoil(run) {
         Confirmation::Confirmed { .. } => Turmoil::Confirmed,
         Confirmation::NotExpressible { clause } => Turmoil::NotExpressible(clause),
-        not_confirmed @ Confirmation::NotConfirmed { .. } => {
+        not_confirmed => {
             return Err(format!("{not_confirmed}; a find that is not confirmed is not kept"));
         }
     };

@@ -40,6 +40,7 @@ pub fn position(event: &Event) -> Option<(&str, u32, Operation, Phase)> {
         What::Effect { owner, operation, .. } => match operation {
             StockOperation::Read { .. } => at_owner(owner, Read, Applied),
             StockOperation::Sell { .. } => at_owner(owner, Sell, Applied),
+            StockOperation::Reserve { .. } | StockOperation::Cancel { .. } => None,
         },
         _ => None,
     }

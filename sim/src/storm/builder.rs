@@ -35,6 +35,7 @@ pub struct Storm {
     first_seed: u64,
     seeds: u64,
     faults: bool,
+    twice: bool,
     settings: Vec<(String, String)>,
     plan: Option<Plan>,
     factory: LockFactory,
@@ -108,6 +109,7 @@ impl Storm {
             first_seed: 0,
             seeds: 50,
             faults: true,
+            twice: false,
             settings: Vec::new(),
             plan: None,
             factory: Arc::new(locks::build),
@@ -172,6 +174,14 @@ impl Storm {
         self
     }
 
+    /// Each plan twice, the second time in a fresh process: two traces are a failure. A
+    /// run that is not safe is always repeated before it is told.
+    #[must_use]
+    pub fn twice(mut self) -> Self {
+        self.twice = true;
+        self
+    }
+
     /// With one knob of the plan set, as `--set` does: `("lock.lease", "2s")`.
     #[must_use]
     pub fn set(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
@@ -213,7 +223,13 @@ impl Storm {
         };
         let engine = self.engine_or_panic();
         for plan in self.plans() {
-            outcome.add(run_with(&plan, engine.as_ref(), &self.factory));
+            let mut run = run_with(&plan, engine.as_ref(), &self.factory);
+            if self.twice
+                && let Repetition::Differs { .. } = repeat::twice(&run, &self.factory)
+            {
+                run.judgement.verdict = Verdict::Nondeterminism;
+            }
+            outcome.add(run);
         }
         outcome
     }

@@ -53,7 +53,8 @@ impl Client {
         let attempt = Attempt { client: self.name.clone(), ordinal };
         let owner = Owner::named(attempt.to_string());
         let key = KEY.to_owned();
-        let invoked = self.say(None, What::AcquireInvoked { attempt: attempt.clone(), key });
+        let asked = What::AcquireInvoked { attempt: attempt.clone(), key, shared: false };
+        let invoked = self.say(None, asked);
         let patience = Duration::from_micros(self.workload.patience.0);
         let result = lock.acquire(KEY, &owner, patience).await;
         let outcome = outcome_of(&result);

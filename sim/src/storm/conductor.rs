@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::anchors;
 use crate::engine::world::Touch;
-use crate::fault::{self, Ground, Sign};
+use crate::fault::{self, Begun, Ground, Sign};
 use crate::history::{AcquireOutcome, Event, Recorder, What};
 use crate::plan::{Anchor, Fault, FaultKind, Plan, When};
 
@@ -68,6 +68,10 @@ enum Strike {
     Waiting,
     Active { showed: bool },
     Over,
+}
+
+fn is_active(strike: &Strike) -> bool {
+    matches!(strike, Strike::Active { .. })
 }
 
 struct State {
@@ -214,13 +218,15 @@ impl Conductor {
     }
 
     fn begin(self: &Arc<Self>, index: usize) {
-        {
+        let others = {
             let mut state = self.lock();
             if state.healed || state.strikes[index] != Strike::Waiting {
                 return;
             }
+            let others = self.at_work(&state);
             state.strikes[index] = Strike::Active { showed: false };
-        }
+            others
+        };
         let fault = &self.faults[index];
         let began = What::FaultBegan {
             fault: index,
@@ -229,8 +235,16 @@ impl Conductor {
             description: fault::narration(&fault.kind),
         };
         self.ground.recorder.record(&self.node_of(index), began);
-        if let Some(how) = fault::begin(&fault.kind, &self.ground) {
-            self.show(index, how);
+        let kinds: Vec<&FaultKind> = others.iter().map(|other| &self.faults[*other].kind).collect();
+        match fault::begin(&fault.kind, &kinds, &self.ground) {
+            Begun::Going => {}
+            Begun::Showed(how) => self.show(index, how),
+            Begun::Void => return self.close(index),
+        }
+        for other in others {
+            if fault::is_ended_by(&self.faults[other].kind, &fault.kind) {
+                self.close(other);
+            }
         }
         if let Some(lasts) = fault.lasts {
             self.after(lasts.0, move |conductor| conductor.end(index));
@@ -238,19 +252,33 @@ impl Conductor {
     }
 
     fn end(&self, index: usize) {
-        let others: Vec<&FaultKind> = {
-            let strikes = &mut self.lock().strikes;
-            let is_active = |strike: &Strike| matches!(strike, Strike::Active { .. });
-            if !is_active(&strikes[index]) {
+        let others = {
+            let state = &mut *self.lock();
+            if !is_active(&state.strikes[index]) {
                 return;
             }
-            strikes[index] = Strike::Over;
-            let going_on = self.faults.iter().zip(strikes.iter());
-            let going_on = going_on.filter(|(_, strike)| is_active(strike));
-            going_on.map(|(fault, _)| &fault.kind).collect()
+            state.strikes[index] = Strike::Over;
+            self.at_work(state)
         };
-        fault::end(&self.faults[index].kind, &others, &self.ground);
+        let kinds: Vec<&FaultKind> = others.iter().map(|other| &self.faults[*other].kind).collect();
+        fault::end(&self.faults[index].kind, &kinds, &self.ground);
         self.ground.recorder.record(&self.node_of(index), What::FaultEnded { fault: index });
+    }
+
+    /// A fault is over of itself: there is nothing to undo.
+    fn close(&self, index: usize) {
+        let was_active = {
+            let strike = &mut self.lock().strikes[index];
+            is_active(&std::mem::replace(strike, Strike::Over))
+        };
+        if was_active {
+            self.ground.recorder.record(&self.node_of(index), What::FaultEnded { fault: index });
+        }
+    }
+
+    /// The faults that are active, by position.
+    fn at_work(&self, state: &State) -> Vec<usize> {
+        (0..self.faults.len()).filter(|index| is_active(&state.strikes[*index])).collect()
     }
 
     fn heal(self: &Arc<Self>) {

@@ -6,10 +6,13 @@
 //!
 //! Turmoil's millisecond ticks move every event a little, so whether two clients meet
 //! in a window of some milliseconds is another draw there. The first try keeps all of
-//! the plan's own draws; each further one keeps its faults, anchors, topology and
-//! options, is half as long again (rounds take longer
-//! there), and draws think times, work and latencies anew. How many tries it took is
-//! told, and so is a plan that never showed it.
+//! the plan's own draws; the second is half as long again (rounds take longer there, and
+//! a fault may wait for a late one); each further one keeps its faults, anchors, topology
+//! and options, and draws think times, work and latencies anew. Where that shows nothing, our own
+//! engine says whether it could: it runs the same draws and heals as turmoil does. Those
+//! under which it still shows the failure are tried further; if there are none, the
+//! failure hangs on when a kernel retransmits, for which turmoil has no means. How many
+//! tries it took is told, and so is a plan that never showed it.
 
 use std::fmt;
 
@@ -26,6 +29,9 @@ use crate::plan::{Fault, FaultKind, Micros, Plan, Seed};
 
 /// How often a plan is tried, with other draws each time.
 pub const TRIES: u32 = 24;
+/// How often it is tried further, with those of the draws under which our own engine
+/// shows the failure although it heals as turmoil does.
+pub const DIRECTED_TRIES: u32 = 72;
 
 /// What the reference engine says of a failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,10 +39,19 @@ pub const TRIES: u32 = 24;
 pub enum Confirmation {
     /// The same kind of violation happens there.
     Confirmed {
-        /// At the how-manieth try, from 1.
+        /// At the how-manieth try, from 1; at most [`TRIES`] + [`DIRECTED_TRIES`].
         tries: u32,
     },
-    /// It did not happen there in [`TRIES`] tries.
+    /// The gravest kind did not come there, but another violation of the same run did.
+    ConfirmedInPart {
+        /// At the how-manieth try, from 1.
+        tries: u32,
+        /// What came.
+        kind: Kind,
+        /// What did not.
+        missing: Kind,
+    },
+    /// It did not happen there in [`TRIES`] tries and those that follow them.
     NotConfirmed {
         /// What happened instead, the last time.
         instead: Verdict,
@@ -62,13 +77,14 @@ impl fmt::Display for Confirmation {
         match self {
             Confirmation::Confirmed { tries: 1 } => write!(formatter, "{title}: confirmed"),
             Confirmation::Confirmed { tries } => {
-                write!(formatter, "{title}: confirmed (try {tries} of {TRIES})")
+                write!(formatter, "{title}: confirmed (try {tries})")
+            }
+            Confirmation::ConfirmedInPart { tries, kind, missing } => {
+                let (kind, missing) = (kind.id(), missing.id());
+                write!(formatter, "{title}: {kind} confirmed (try {tries}), {missing} did not come")
             }
             Confirmation::NotConfirmed { instead } => {
-                write!(
-                    formatter,
-                    "{title}: not confirmed in {TRIES} tries (the last was {instead})"
-                )
+                write!(formatter, "{title}: not confirmed (the last try was {instead})")
             }
             Confirmation::NotExpressible { clause } => {
                 write!(formatter, "{title}: cannot express {clause}")
@@ -77,82 +93,115 @@ impl fmt::Display for Confirmation {
     }
 }
 
-/// Asks turmoil about a violation that `run` found.
+/// Asks turmoil about a violation that `run` found: about the gravest kind, and if that
+/// does not come, about the others.
 pub fn confirm(run: &Run, factory: &LockFactory) -> Confirmation {
-    let Some(kind) = run.judgement.gravest() else {
+    let Some(gravest) = run.judgement.gravest() else {
         return confirm_verdict(&run.plan, run.judgement.verdict, factory);
     };
-    confirm_kind(&run.plan, kind, factory)
+    let others = run.judgement.kinds().into_iter();
+    let others: Vec<Kind> =
+        others.filter(|kind| *kind != gravest && run.judgement.has_violation(*kind)).collect();
+    let mut part = None;
+    let confirmation = try_under_turmoil(&run.plan, factory, |there, tries| {
+        let kind = others.iter().find(|kind| there.judgement.has_violation(**kind));
+        if let (None, Some(kind), Some(tries)) = (&part, kind, tries) {
+            part = Some(Confirmation::ConfirmedInPart { tries, kind: *kind, missing: gravest });
+        }
+        there.judgement.has_violation(gravest)
+    });
+    match (confirmation, part) {
+        (Confirmation::NotConfirmed { .. }, Some(part)) => part,
+        (confirmation, _) => confirmation,
+    }
 }
 
 /// Asks turmoil whether `plan` shows this kind of violation.
 pub fn confirm_kind(plan: &Plan, kind: Kind, factory: &LockFactory) -> Confirmation {
-    try_under_turmoil(plan, factory, |run| run.judgement.has_violation(kind))
+    try_under_turmoil(plan, factory, |run, _| run.judgement.has_violation(kind))
 }
 
 /// Asks turmoil whether `plan` gives this verdict.
 pub fn confirm_verdict(plan: &Plan, verdict: Verdict, factory: &LockFactory) -> Confirmation {
-    try_under_turmoil(plan, factory, |run| run.judgement.verdict == verdict)
+    try_under_turmoil(plan, factory, |run, _| run.judgement.verdict == verdict)
 }
 
 /// Storms shorter than this are made longer for a further try, µs.
 const SHORT_US: u64 = 40_000_000;
 
-/// The plan with its own draws for try 0, and with others after it.
+/// The plan as it is for try 0, longer for try 1, longer and with other draws after it.
 fn with_other_draws(plan: &Plan, try_number: u32) -> Plan {
-    if try_number == 0 {
-        return plan.clone();
-    }
-    let seed = Seed(Draw::new(plan.seed.0, "confirmation", &try_number.to_string()).bits());
     // Rounds take longer there, so a client's 20th comes later: half as long again, but
     // not so long that the plan becomes one that turmoil does not run.
     let longer = Micros(plan.duration.0 + plan.duration.0 / 2);
     let duration = if plan.duration.0 < SHORT_US { longer } else { plan.duration };
-    Plan { seed, duration, ..plan.clone() }
+    let seed = || Seed(Draw::new(plan.seed.0, "confirmation", &try_number.to_string()).bits());
+    match try_number {
+        0 => plan.clone(),
+        1 => Plan { duration, ..plan.clone() },
+        _ => Plan { seed: seed(), duration, ..plan.clone() },
+    }
 }
 
+/// The plan up to half as long again, by the number of the try. The end of a storm heals
+/// every fault, and a failure may hang on how soon after its fault that is.
+fn stretched(plan: &Plan, try_number: u32) -> Plan {
+    let sixteenths = u64::from(try_number % 9);
+    let longer = Micros(plan.duration.0 + plan.duration.0 / 16 * sixteenths);
+    let duration = if plan.duration.0 < SHORT_US { longer } else { plan.duration };
+    Plan { duration, ..plan.clone() }
+}
+
+/// Tries until a run `agrees`, which is told the number of the try, from 1, or `None`
+/// for runs of our own engine.
 fn try_under_turmoil(
     plan: &Plan,
     factory: &LockFactory,
-    agrees: impl Fn(&Run) -> bool,
+    mut agrees: impl FnMut(&Run, Option<u32>) -> bool,
 ) -> Confirmation {
     if let Some(clause) = Turmoil::default().cannot_express(plan) {
         return Confirmation::NotExpressible { clause };
     }
+    let on =
+        |engine: &dyn Engine, draws: u32| run_with(&with_other_draws(plan, draws), engine, factory);
+    let under_turmoil = |plan: &Plan, number: u32| {
+        let engine = Turmoil { reseed: u64::from(number), ..Turmoil::default() };
+        run_with(plan, &engine, factory)
+    };
     let mut instead = Verdict::Unknown;
-    for reseed in 0..TRIES {
-        let engine = Turmoil { reseed: u64::from(reseed), ..Turmoil::default() };
-        let run = run_with(&with_other_draws(plan, reseed), &engine, factory);
-        if agrees(&run) {
-            return Confirmation::Confirmed { tries: reseed + 1 };
+    for number in 0..TRIES {
+        let run = under_turmoil(&with_other_draws(plan, number), number);
+        if agrees(&run, Some(number + 1)) {
+            return Confirmation::Confirmed { tries: number + 1 };
         }
         instead = run.judgement.verdict;
     }
-    if hangs_on_late_retransmission(plan, factory, &agrees) {
+    // Draws under which our own engine shows it when it heals as turmoil does.
+    let promising: Vec<u32> =
+        (0..TRIES).filter(|number| agrees(&on(&PromptEventEngine, *number), None)).collect();
+    let is_about_heals = promising.is_empty()
+        && has_cut(plan)
+        && (0..TRIES).any(|number| agrees(&on(&EventEngine, number), None));
+    if is_about_heals {
         return Confirmation::NotExpressible { clause: LATE_RETRANSMISSION.to_owned() };
+    }
+    for (draws, number) in promising.iter().cycle().zip(TRIES..TRIES + DIRECTED_TRIES) {
+        let stretched = stretched(&with_other_draws(plan, *draws), number);
+        let run = under_turmoil(&stretched, number);
+        if agrees(&run, Some(number + 1)) {
+            return Confirmation::Confirmed { tries: number + 1 };
+        }
+        instead = run.judgement.verdict;
     }
     Confirmation::NotConfirmed { instead }
 }
 
-/// What turmoil has no means for in a plan whose failure hangs on it.
+/// What turmoil has no means for in a plan whose failure hangs on it: it goes away on
+/// our own engine, under all the same draws, as soon as what a cut held arrives with the
+/// heal, as it does under turmoil.
 pub const LATE_RETRANSMISSION: &str =
     "a cut after whose heal data arrives when its retransmission is due, and not at once";
 
-/// Whether the failure goes away on our own engine, under all the same draws, as soon
-/// as what a cut held arrives with the heal, as it does under turmoil.
-fn hangs_on_late_retransmission(
-    plan: &Plan,
-    factory: &LockFactory,
-    agrees: impl Fn(&Run) -> bool,
-) -> bool {
-    let is_cut = |fault: &Fault| matches!(fault.kind, FaultKind::Partition { .. });
-    if !plan.faults.iter().any(is_cut) {
-        return false;
-    }
-    let shows = |engine: &dyn Engine| {
-        (0..TRIES).any(|try_number| {
-            agrees(&run_with(&with_other_draws(plan, try_number), engine, factory))
-        })
-    };
-    !shows(&PromptEventEngine) && shows(&EventEngine)
+fn has_cut(plan: &Plan) -> bool {
+    plan.faults.iter().any(|fault: &Fault| matches!(fault.kind, FaultKind::Partition { .. }))
 }

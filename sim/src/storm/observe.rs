@@ -89,7 +89,7 @@ impl RedisWatch {
             }
         }
         self.say(match origin {
-            Origin::Client(_) => What::RecordSet { key, owner, lease_us },
+            Origin::Client(_) => What::RecordSet { key, owner, lease_us, shared: false },
             Origin::Master => What::RecordReplicated { key, owner },
         });
     }

@@ -109,16 +109,11 @@ pub fn twice(run: &Run, factory: &LockFactory) -> Repetition {
 }
 
 fn on_thread(run: &Run, factory: &LockFactory) -> Report {
-    let name = engine_name(run);
-    match engine(name) {
+    match engine(run.engine_name) {
         Some(engine) => Report::of(&run_with(&run.plan, engine.as_ref(), factory)),
         // An engine of nobody's name ran nothing that could be repeated.
         None => Report::of(run),
     }
-}
-
-fn engine_name(run: &Run) -> &'static str {
-    if run.engine.starts_with("turmoil") { "turmoil" } else { "event" }
 }
 
 fn in_test_process(run: &Run, test: &str) -> Result<Report, String> {
@@ -128,7 +123,7 @@ fn in_test_process(run: &Run, test: &str) -> Result<Report, String> {
     let (plan, out) = (folder.join(format!("{stem}.toml")), folder.join(format!("{stem}.json")));
     let write = || -> std::io::Result<()> {
         let mut file = std::fs::File::create(&plan)?;
-        writeln!(file, "# engine: {}", engine_name(run))?;
+        writeln!(file, "# engine: {}", run.engine_name)?;
         file.write_all(file::write(&run.plan).as_bytes())
     };
     write().map_err(|error| format!("{}: {error}", plan.display()))?;

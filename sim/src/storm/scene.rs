@@ -12,8 +12,10 @@ use super::client::Client;
 use super::conductor::{Conductor, Patience, Stop};
 use super::locks::{self, LockFactory};
 use super::observe::{ConductorCell, FailoverWatch, RedisWatch, StockWatch};
+use super::place;
 use crate::check::Setting;
 use crate::engine::clock::ClockChange;
+use crate::engine::senses;
 use crate::engine::world::{NodeId, World};
 use crate::engine::{Control, Ending, Engine, Factory, Kernel, Links, Stage};
 use crate::fault::Ground;
@@ -66,6 +68,8 @@ pub fn run(
 ) -> Result<Outcome, String> {
     let names: Vec<Name> = plan.topology.nodes().into_iter().map(Name::from).collect();
     let world = World::new(plan.seed.0, names.iter().cloned());
+    place::begin(&world);
+    let _senses = engine.gives_senses().then(|| senses::enter(&world));
     let clock = world.clone();
     let recorder = Recorder::new(move || clock.now_us());
     let redis = names.iter().enumerate().filter(|(_, name)| name.starts_with("redis-"));
@@ -107,9 +111,10 @@ pub fn run(
     }
     let setting = Setting {
         fence: plan.fence,
-        takeover_bound_us: patience.takeover_us,
+        takeover_bound_us: Some(patience.takeover_us),
         faults: plan.faults.len(),
         lock_has_records: locks::has_records(&plan.lock.name),
+        ..Setting::default()
     };
     Ok(Outcome { history, trace_hash, setting, ending })
 }

@@ -149,7 +149,7 @@ fn a_panic_ends_the_run_and_names_the_node() {
 fn the_end_is_where_the_stage_or_a_fault_says() {
     let idle = || factory(|_| std::future::pending());
     let (ending, _) = run_raw(ENGINE, [idle(), idle()], |_| {});
-    assert_eq!(ending, Ending { steps: 2_000, messages: 0, stuck: None });
+    assert_eq!(ending, Ending { steps: 2_000, ..Ending::default() });
     let (ending, _) = run_raw(ENGINE, [idle(), idle()], |control| {
         at(&control, 700, |control| control.finish());
     });

@@ -152,6 +152,33 @@ impl Client {
         bytes
     }
 
+    /// The next bytes; none once the server has closed.
+    pub async fn read_some(&mut self) -> Vec<u8> {
+        let mut bytes = vec![0; 256 * 1024];
+        let reading = self.stream.read(&mut bytes);
+        let count = tokio::time::timeout(Duration::from_secs(60), reading)
+            .await
+            .expect("bytes or the end within 60 s")
+            .unwrap_or(0);
+        bytes.truncate(count);
+        bytes
+    }
+
+    /// Reads until the server closes; how much there was, if it was more than `limit`.
+    pub async fn read_to_end(&mut self, limit: usize) -> Option<usize> {
+        let mut total = 0;
+        loop {
+            let count = self.read_some().await.len();
+            total += count;
+            if total > limit {
+                return Some(total);
+            }
+            if count == 0 {
+                return None;
+            }
+        }
+    }
+
     /// One command, one reply.
     pub async fn call(&mut self, arguments: &[&[u8]]) -> Reply {
         self.send(arguments).await;

@@ -198,3 +198,116 @@ fn refused_operations_are_no_effects() {
         .end();
     assert!(!judge(&history, &setting(0)).found(Kind::EffectInterleaved));
 }
+
+#[test]
+fn readers_share_and_a_writer_does_not() {
+    let shared = |second_reads: bool| {
+        let sample = Sample::new().at(1).grant_shared("app-1/1").at(2);
+        let sample = match second_reads {
+            true => sample.grant_shared("app-2/1"),
+            false => sample.grant("app-2/1"),
+        };
+        let sample = sample.read("app-1/1", 1).read("app-2/1", 1).read("app-1/1", 1);
+        let sample = sample.let_go("app-1/1").let_go("app-2/1");
+        judge(&sample.at(9).grant("app-3/1").let_go("app-3/1").end(), &setting(0))
+    };
+    assert_eq!((shared(true).verdict, kinds(&shared(true))), (Verdict::Safe, vec![]));
+    assert_eq!(kinds(&shared(false)), ["double-grant", "effect-interleaved"]);
+}
+
+#[test]
+fn nested_acquires_are_one_grant_until_the_outermost_release() {
+    let next_at = |ms: u64| {
+        let sample = Sample::new().at(1).grant("app-1/1").at(10).grant("app-1/1");
+        let inner = sample.at(20).release("app-1/1");
+        let inner = inner.release_returned("app-1/1", Release::Released);
+        let (before, after) = (ms < 30, ms >= 30);
+        let sample = if before { inner.at(ms).grant("app-2/1") } else { inner };
+        let sample = sample.at(30).let_go("app-1/1");
+        let sample = sample.release_returned("app-1/1", Release::Released);
+        let sample = if after { sample.at(ms).grant("app-2/1") } else { sample };
+        judge(&sample.end(), &setting(0))
+    };
+    assert_eq!(kinds(&next_at(40)), [""; 0]);
+    assert_eq!(kinds(&next_at(25)), ["double-grant"], "the inner release gives nothing back");
+}
+
+#[test]
+fn whole_sections_out_of_order_are_stale_only_where_order_was_promised() {
+    let sample = || {
+        let sample = Sample::new().at(1).grant_token("app-1/1", 1).let_go("app-1/1");
+        let sample = sample.at(2).grant_token("app-2/1", 2).let_go("app-2/1");
+        sample.at(3).read("app-2/1", 1).at(4).read("app-1/1", 1)
+    };
+    assert_eq!(kinds(&judge(&sample().end(), &setting(0))), [""; 0]);
+    let ordered = Setting { ordered_tokens: true, ..setting(0) };
+    let judgement = judge(&sample().end(), &ordered);
+    let stale = one(&judgement, Kind::StaleEffect);
+    assert_eq!(owners(stale), ["app-1/1", "app-2/1"]);
+    assert_eq!(stale.blame.parted, Parted::LateEffect);
+    insta::assert_snapshot!(
+        stale.sentence(),
+        @"stock-1 accepted operations of app-1/1 after those of app-2/1, who was granted sku-42 later."
+    );
+}
+
+#[test]
+fn a_session_that_is_declared_expired_ends_its_promise() {
+    let next_after = |expires: bool| {
+        let sample = Sample::new().at(1).ask("app-1/1");
+        let sample = sample.set_lease("redis-1", "app-1/1", None).granted("app-1/1").at(500);
+        let sample = if expires { sample.session_expired("app-1/1") } else { sample };
+        double_grant(sample.at(600).grant("app-2/1"))
+    };
+    assert!(!next_after(true));
+    assert!(next_after(false));
+}
+
+#[test]
+fn a_holder_must_be_told_the_truth_about_its_loss() {
+    use crate::history::Renewal;
+    // Released, says the lock; nothing was there to release.
+    let released = |gone: bool, server_releases: bool| {
+        let sample = Sample::new().at(1).grant("app-1/1").at(990);
+        let sample = if gone { sample.at(1_010).expired("app-1/1") } else { sample };
+        let sample = sample.release("app-1/1");
+        let sample = if server_releases { sample.released("app-1/1") } else { sample };
+        let sample = sample.release_returned("app-1/1", Release::Released);
+        judge(&sample.end(), &setting(0)).found(Kind::LossNotTold)
+    };
+    assert!(released(true, false));
+    assert!(!released(true, true), "a deposed master had it still");
+    assert!(!released(false, true) && !released(false, false));
+    // Renewed, says the lock; nobody renewed anything.
+    let renewed = |renews: bool| {
+        let sample = Sample::new().at(1).grant("app-1/1").at(500);
+        let sample = sample.lost("redis-1", "app-1/1", RecordLoss::Crash).renew("app-1/1");
+        let sample = if renews { sample.set("app-1/1") } else { sample };
+        let sample = sample.renewed("app-1/1", Renewal::Renewed).release("app-1/1");
+        judge(&sample.end(), &setting(0)).found(Kind::LossNotTold)
+    };
+    assert!(renewed(false));
+    assert!(!renewed(true));
+    // Nothing, says the lock, for longer than it declares.
+    let told_at = |ms: u64, bound_ms: Option<u64>| {
+        let sample = Sample::new().at(1).grant("app-1/1").at(100);
+        let sample = sample.lost("redis-1", "app-1/1", RecordLoss::Crash).at(200).healed();
+        let sample = sample.at(ms).belief_ends("app-1/1", BeliefEnd::Told);
+        let bound = bound_ms.map(|ms| ms * 1_000);
+        let setting = Setting { loss_notice_bound_us: bound, ..setting(0) };
+        judge(&sample.end(), &setting).found(Kind::LossNotTold)
+    };
+    assert!(told_at(301, Some(100)));
+    assert!(!told_at(300, Some(100)));
+    assert!(!told_at(301, None));
+}
+
+#[test]
+fn a_stranger_is_against_the_lock_that_guards_the_resource() {
+    // Two locks; the stranger never asked for either.
+    let sample = Sample::new().at(1).grant_of("app-9/1", "other").at(2).grant("app-1/1");
+    let sample = sample.read("app-1/1", 1).read("stranger", 1).read("app-1/1", 1);
+    let judgement = judge(&sample.let_go("app-1/1").end(), &setting(0));
+    let finding = one(&judgement, Kind::EffectInterleaved);
+    assert_eq!((finding.key.as_str(), finding.blame.parted), ("sku-42", Parted::NotGranted));
+}

@@ -118,3 +118,78 @@ fn of_a_kind_only_the_earliest_are_told() {
     let judgement = judge(&sample.end(), &setting(0));
     assert_eq!(judgement.violations().count(), 50);
 }
+
+#[test]
+fn a_checker_that_thinks_for_too_long_makes_the_verdict_unknown() {
+    fn endless(case: &Case<'_>) -> Vec<Finding> {
+        loop {
+            case.steps.take(1);
+        }
+    }
+    let history = handover().end();
+    let checkers =
+        [("endless", endless as Checker), ("double-grant", promise::double_grant as Checker)];
+    let judgement = judge_with(&history, &setting(0), &checkers);
+    assert_eq!(judgement.verdict, Verdict::Unknown);
+    let message = "it thought for too long".to_owned();
+    assert_eq!(judgement.failed, [FailedChecker { checker: "endless", message }]);
+    // The next checker has all its steps again.
+    let twice = Sample::new().at(1).grant("app-1/1").at(2).grant("app-2/1").end();
+    let judgement = judge_with(&twice, &setting(0), &checkers);
+    assert!(judgement.found(Kind::DoubleGrant));
+}
+
+#[test]
+fn sweeps_keep_within_their_steps_however_many_readers_there_are() {
+    let mut sample = Sample::new();
+    for n in 0..3_000 {
+        sample = sample.grant_shared(&format!("app-{n}/1"));
+    }
+    for n in 0..3_000 {
+        let who = format!("app-{n}/1");
+        sample = sample.read(&who, 1);
+    }
+    for n in 0..3_000 {
+        let who = format!("app-{n}/1");
+        sample = sample.read(&who, 1).let_go(&who);
+    }
+    let sample = sample.at(9).grant("app-1/2").let_go("app-1/2");
+    let judgement = judge(&sample.end(), &setting(0));
+    assert_eq!((judgement.verdict, kinds(&judgement)), (Verdict::Safe, vec![]));
+}
+
+#[test]
+fn a_strategy_without_locks_needs_a_conflict() {
+    let free = Setting { lock_free: true, ..setting(0) };
+    let calm = Sample::new().at(1).read("app-1/1", 1).at(2).read("app-2/1", 1);
+    let judgement = judge(&calm.end(), &free);
+    assert_eq!(judgement.goals.missed, [Goal::Conflict]);
+    assert_eq!(judgement.verdict, Verdict::Unknown);
+    let refused = Sample::new().at(1).fenced_read("app-1/1", 1, true).at(2);
+    let refused = refused.fenced_read("app-2/1", 1, false).end();
+    assert_eq!(judge(&refused, &free).verdict, Verdict::Safe);
+}
+
+#[test]
+fn a_scenario_that_did_not_get_where_it_should_is_unknown() {
+    let wants = |goals: Vec<Goal>| Setting { goals: goals.into(), ..setting(0) };
+    for (goal, happens) in [
+        (Goal::Failover, handover().promoted("redis-2", &["app-2/1"])),
+        (Goal::Expiry, handover().at(2_000).expired("app-2/1")),
+        (Goal::Renewal, handover().extended("app-2/1")),
+        (Goal::HolderDied, handover().crash("app-2")),
+        (Goal::SoldOut, handover().answered("app-3/1", crate::history::OrderAnswer::SoldOut)),
+        (Goal::FenceRefused, handover().fenced_read("app-1/1", 1, false)),
+    ] {
+        let without = judge(&handover().end(), &wants(vec![goal]));
+        assert_eq!((without.verdict, without.goals.missed), (Verdict::Unknown, vec![goal]));
+        let judgement = judge(&happens.end(), &wants(vec![goal]));
+        assert_eq!(
+            (judgement.verdict, judgement.goals.missed),
+            (Verdict::Safe, vec![]),
+            "{goal:?}"
+        );
+    }
+    let listed: Vec<Goal> = wants(vec![Goal::Expiry, Goal::Failover]).goals.into();
+    assert_eq!(listed, [Goal::Failover, Goal::Expiry]);
+}

@@ -46,8 +46,9 @@ impl Control for EventControl {
     }
 
     fn crash_machine(&self, node: NodeId) {
-        self.core.world.crash(node);
-        self.core.change(|state, effects| state.network.end_machine(node, effects));
+        if self.core.world.crash_machine(node) {
+            self.core.change(|state, effects| state.network.end_machine(node, effects));
+        }
     }
 
     fn start(&self, node: NodeId) {

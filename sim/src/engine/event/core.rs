@@ -142,15 +142,13 @@ impl Core {
     }
 
     pub(super) fn ending(&self) -> Ending {
-        let panic = self.world.panic().map(|panic| {
-            let node = self.world.name(panic.node);
-            format!("a task of {node} ({}) panicked: {}", panic.group, panic.message)
-        });
+        let stuck = self.world.stuck();
         let state = self.lock();
         Ending {
             steps: state.steps,
             messages: state.network.messages(),
-            stuck: state.stuck.clone().or(panic),
+            stuck: state.stuck.clone().or(stuck),
+            not_expressible: self.world.not_expressible().is_some(),
         }
     }
 

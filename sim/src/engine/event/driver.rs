@@ -14,67 +14,104 @@
 //! depth is read, and while it is empty the next event is taken.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::runtime::{Builder, RngSeed, RuntimeMetrics};
+use tokio::runtime::{Builder, RngSeed, Runtime, RuntimeMetrics};
 use tokio::time::{Instant, Sleep};
 
+use super::attribution::Attribution;
 use super::control::EventControl;
 use super::core::{Core, EventSubstrate, Step};
-use crate::engine::world::NodeId;
+use crate::engine::senses;
+use crate::engine::turns::TURNS_OF_AN_INSTANT;
+use crate::engine::world::{NodeId, panic_message};
 use crate::engine::{Factory, Stage};
 
 const MILLISECOND_US: u64 = 1_000;
+
+/// So many steps may follow each other at one instant with no task made ready by them.
+const STEPS_OF_AN_INSTANT: u32 = 1_000_000;
+const STANDSTILL: &str = "time stands still: a million steps of the engine woke nobody; \
+    an action of a fault schedules itself for ever";
 
 struct Driver {
     core: Arc<Core>,
     metrics: OnceLock<RuntimeMetrics>,
     origin: OnceLock<Instant>,
     sentinel: Mutex<Option<Pin<Box<Sleep>>>>,
+    /// Polls of any task since the thread last parked.
+    polls: AtomicU32,
 }
 
 /// Runs the stage to its end.
-pub(super) fn drive(core: &Arc<Core>, stage: Stage) {
+pub(super) fn drive(core: &Arc<Core>, stage: Stage, unseeded: bool) {
+    // Before the runtime is built: its clock begins with a reading.
+    let _senses = (!unseeded).then(|| senses::enter(&core.world));
     let driver = Arc::new(Driver {
         core: core.clone(),
         metrics: OnceLock::new(),
         origin: OnceLock::new(),
         sentinel: Mutex::new(None),
+        polls: AtomicU32::new(0),
     });
-    let (parking, unparking) = (driver.clone(), driver.clone());
-    let built = Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .rng_seed(RngSeed::from_bytes(&core.world.seed().to_le_bytes()))
-        .on_thread_park(move || parking.park())
-        .on_thread_unpark(move || unparking.follow())
-        .build();
+    let built = runtime(core, &driver, unseeded);
     let runtime = match built {
         Ok(runtime) => runtime,
         Err(error) => return core.get_stuck(format!("tokio's runtime did not start: {error}")),
     };
     // Set once, here: neither cell can be full.
     let _ = driver.metrics.set(runtime.metrics());
-    runtime.block_on(async {
-        let _ = driver.origin.set(Instant::now());
-        open(core, stage);
-        std::future::poll_fn(|context: &mut Context<'_>| {
-            if core.is_finished() {
-                return Poll::Ready(());
-            }
-            core.lock().main = Some(context.waker().clone());
-            Poll::Pending
-        })
-        .await;
-    });
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        runtime.block_on(async {
+            let _ = driver.origin.set(Instant::now());
+            open(core, stage);
+            std::future::poll_fn(|context: &mut Context<'_>| {
+                if core.is_finished() {
+                    return Poll::Ready(());
+                }
+                core.lock().main = Some(context.waker().clone());
+                Poll::Pending
+            })
+            .await;
+        });
+    }));
+    if let Err(payload) = result {
+        core.get_stuck(panic_message(&*payload));
+    }
     // Tasks are dropped with the runtime and may still reach for the core, so it
     // must stand until then; the sentinel belongs to the runtime and must go first.
     *driver.sentinel.lock().unwrap_or_else(PoisonError::into_inner) = None;
     drop(runtime);
     drop(core.dismantle());
+}
+
+/// A runtime with paused time whose hooks drive the engine.
+fn runtime(core: &Arc<Core>, driver: &Arc<Driver>, unseeded: bool) -> std::io::Result<Runtime> {
+    let (parking, unparking, polling) = (driver.clone(), driver.clone(), driver.clone());
+    let tasks = Arc::new(Attribution::new(core.world.clone()));
+    let (births, turns, ends, deaths) = (tasks.clone(), tasks.clone(), tasks.clone(), tasks);
+    let mut builder = Builder::new_current_thread();
+    builder
+        .enable_time()
+        .start_paused(true)
+        .on_thread_park(move || parking.park())
+        .on_thread_unpark(move || unparking.follow())
+        .on_task_spawn(move |task| births.born(task.id(), task.spawned_at()))
+        .on_before_task_poll(move |task| {
+            polling.count(task.spawned_at());
+            turns.begins(task.id());
+        })
+        .on_after_task_poll(move |_| ends.ends())
+        .on_task_terminate(move |task| deaths.died(task.id()));
+    if !unseeded {
+        builder.rng_seed(RngSeed::from_bytes(&core.world.seed().to_le_bytes()));
+    }
+    builder.build()
 }
 
 /// Schedules the end, lets the faults be scheduled, starts the nodes.
@@ -94,13 +131,24 @@ impl Driver {
     /// Nothing is ready: take events until something is, or let tokio leap.
     fn park(&self) {
         let (Some(metrics), Some(_)) = (self.metrics.get(), self.origin.get()) else { return };
+        self.polls.store(0, Ordering::Relaxed);
+        let mut steps = 0_u32;
         while !self.core.is_finished() {
+            if self.core.world.is_halted() {
+                let why = self.core.world.stuck();
+                return self.core.get_stuck(why.unwrap_or_default());
+            }
             if let Some(may_be_ready) = self.core.execute_due() {
                 if may_be_ready && is_ready(metrics) {
                     return;
                 }
+                steps += 1;
+                if steps >= STEPS_OF_AN_INSTANT {
+                    return self.core.get_stuck(STANDSTILL.to_owned());
+                }
                 continue;
             }
+            steps = 0;
             let now_us = self.core.now_us();
             let next_ms_us = (now_us / MILLISECOND_US + 1) * MILLISECOND_US;
             let is_whole = now_us.is_multiple_of(MILLISECOND_US);
@@ -112,6 +160,21 @@ impl Driver {
                 None => return,
             }
         }
+    }
+
+    /// A task is about to be polled. Tasks of nodes are stopped by their world when they
+    /// never wait; one that was spawned past its host can only be stopped by a panic.
+    fn count(&self, spawned_at: &'static Location<'static>) {
+        let polls = self.polls.fetch_add(1, Ordering::Relaxed);
+        if polls < 2 * TURNS_OF_AN_INSTANT {
+            return;
+        }
+        self.polls.store(0, Ordering::Relaxed);
+        let at = crate::plan::Micros(self.core.now_us());
+        panic!(
+            "time stands still at {at}: tasks ran {polls} times without waiting, the last of \
+             them a task spawned past its host at {spawned_at}"
+        );
     }
 
     /// Advances both clocks to `to_us`.

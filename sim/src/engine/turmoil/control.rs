@@ -23,9 +23,11 @@ impl Control for TurmoilControl {
     }
 
     fn crash_machine(&self, node: NodeId) {
-        self.0.end_machine(node);
-        self.0.world.crash(node);
-        self.0.operate(HostOperation::EndMachine(node));
+        if self.0.world.is_machine_up(node) {
+            self.0.end_machine(node);
+            self.0.world.crash_machine(node);
+            self.0.operate(HostOperation::EndMachine(node));
+        }
     }
 
     fn start(&self, node: NodeId) {

@@ -23,6 +23,7 @@ use super::substrate::TurmoilSubstrate;
 use crate::draw::Draw;
 use crate::engine::clock::WALL_ORIGIN_US;
 use crate::engine::machine::SimulatedMachine;
+use crate::engine::senses;
 use crate::engine::world::{NodeId, Touch, panic_message};
 use crate::engine::{Ending, Factory, Stage};
 
@@ -33,6 +34,7 @@ const TCP_CAPACITY: usize = 1_024;
 
 /// Runs the stage to its end.
 pub(super) fn drive(engine: Turmoil, stage: Stage) -> Ending {
+    let _senses = senses::enter(&stage.world);
     let network = Network::new(&stage, engine.tick_us());
     let recorder = stage.recorder.clone();
     (stage.opening)(Arc::new(TurmoilControl(network.clone())));
@@ -74,7 +76,8 @@ pub(super) fn drive(engine: Turmoil, stage: Stage) -> Ending {
         let payload = torn.err()?;
         Some(format!("a task panicked as it was dropped: {}", panic_message(&*payload)))
     });
-    Ending { steps, messages: network.messages(), stuck }
+    let not_expressible = network.world.not_expressible().is_some();
+    Ending { steps, messages: network.messages(), stuck, not_expressible }
 }
 
 fn build<'a>(engine: Turmoil, network: &Network, ends_at_us: u64) -> Sim<'a> {
@@ -122,9 +125,8 @@ fn register(sim: &mut Sim<'_>, network: &Arc<Network>, node: NodeId, factory: Fa
 fn step(sim: &mut Sim<'_>, network: &Network) -> Result<(), String> {
     network.begin_step();
     let result = catch_unwind(AssertUnwindSafe(|| sim.step()));
-    if let Some(panic) = network.world.panic() {
-        let name = network.world.name(panic.node);
-        return Err(format!("a task of {name} ({}) panicked: {}", panic.group, panic.message));
+    if let Some(why) = network.world.stuck() {
+        return Err(why);
     }
     match result {
         Ok(Ok(_)) => Ok(()),

@@ -66,9 +66,34 @@ fn unknown(judgement: &Judgement) -> (String, Vec<String>) {
                 "the run ended before its clients: give it less to do, or look for a client that \
                  never comes back",
             ),
+            Goal::Conflict => (
+                "no two clients ever wanted the same at the same time",
+                "give the storm more clients (--set topology.apps=3) or fewer units",
+            ),
+            Goal::Failover
+            | Goal::Expiry
+            | Goal::Renewal
+            | Goal::HolderDied
+            | Goal::SoldOut
+            | Goal::FenceRefused => (
+                goal.word(crate::check::Language::English),
+                "the scenario is about this, and it did not happen: anchor a fault where it would",
+            ),
         };
-        missing.push(what.to_owned());
+        missing.push(match goal {
+            Goal::Handover | Goal::FaultTookEffect | Goal::BooksRead | Goal::Conflict => {
+                what.to_owned()
+            }
+            _ => format!("the scenario's goal \"{what}\" was not met"),
+        });
         mends.push(mend.to_owned());
+    }
+    if judgement.undecided > 0 {
+        missing.push(format!(
+            "{} overlaps are shorter than the clocks are uncertain",
+            judgement.undecided
+        ));
+        mends.push("record with better clocks, or at one host".to_owned());
     }
     if missing.is_empty() {
         missing.push("no goal is known to have been met".to_owned());

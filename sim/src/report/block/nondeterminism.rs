@@ -15,10 +15,13 @@ pub(super) fn tell(block: &mut Block<'_>, failure: &Failure<'_>, first: Option<&
     block.line(&headline(Verdict::Nondeterminism, &nothing, &run.plan, block.manner));
     let where_ =
         first.map_or_else(String::new, |first| format!(" at event {}", grouped(first.event)));
+    let said = match run.judgement.verdict {
+        // Found by running it twice, before it was judged.
+        Verdict::Nondeterminism => String::new(),
+        verdict => format!(" The first run said \"{verdict}\"; neither is told as a finding."),
+    };
     block.paragraph(&format!(
-        "The same plan was run twice, and the two traces part{where_}. The first run said \
-         \"{}\"; neither is told as a finding.",
-        run.judgement.verdict,
+        "Nondeterminism{where_}: the same plan was run twice, and the two traces differ.{said}"
     ));
     block.blank();
     block.facts(failure);

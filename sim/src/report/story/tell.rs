@@ -81,7 +81,7 @@ impl<'a> Teller<'a> {
     fn of_client(&self, event: &Event) -> Option<Words> {
         let node = &*event.node;
         match &event.what {
-            What::AcquireInvoked { attempt, key } => {
+            What::AcquireInvoked { attempt, key, .. } => {
                 words(node, format!("asks for {key} as {attempt}"), "")
             }
             What::AcquireReturned { attempt, key, outcome } => match outcome {
@@ -120,6 +120,13 @@ impl<'a> Teller<'a> {
                     StockOperation::Sell { unit, order } => {
                         (format!("sell unit {unit}, order {order}{token}"), "accepted".to_owned())
                     }
+                    StockOperation::Reserve { unit, order } => (
+                        format!("reserve unit {unit}, order {order}{token}"),
+                        "accepted".to_owned(),
+                    ),
+                    StockOperation::Cancel { unit, order } => {
+                        (format!("cancel unit {unit}, order {order}{token}"), "accepted".to_owned())
+                    }
                 };
                 let outcome = if *accepted { outcome } else { "refused".to_owned() };
                 words(format!("{} → {node}", client(owner)), what, outcome)
@@ -134,7 +141,7 @@ impl<'a> Teller<'a> {
         let node = &*event.node;
         let to_node = |owner: &str| format!("{} → {node}", client(owner));
         match &event.what {
-            What::RecordSet { key, owner, lease_us } => {
+            What::RecordSet { key, owner, lease_us, .. } => {
                 let outcome = match scene.reply.map(|reply| &reply.what) {
                     Some(What::AcquireReturned { outcome, .. }) => told(outcome),
                     _ => "applied".to_owned(),
@@ -321,6 +328,26 @@ fn mark_finding(history: &History, finding: &Finding, wrong: &mut BTreeMap<Event
         }
         Kind::FalseReject => last(&|what| matches!(what, What::Effect { accepted: false, .. }))
             .map(|event| (event.id, "the newest holder is turned away")),
+        Kind::StaleEffect => {
+            last(&|what| matches!(what, What::Effect { .. })).map(|e| (e.id, "of an older grant"))
+        }
+        Kind::DuplicateOrder => {
+            last(&|what| matches!(what, What::Effect { .. })).map(|e| (e.id, "the same order"))
+        }
+        Kind::Undersell => finding.events.first().map(|id| (*id, "and a unit is free")),
+        Kind::LostOrder => {
+            last(&|what| matches!(what, What::OrderReturned { .. })).map(|e| (e.id, "it is lost"))
+        }
+        Kind::StockNotConserved => last(&|what| matches!(what, What::StockCounted { .. }))
+            .map(|event| (event.id, "that does not add up")),
+        Kind::LossNotTold => {
+            last(&|what| matches!(what, What::ReleaseReturned { .. } | What::RenewReturned { .. }))
+                .map(|event| (event.id, "that is not so"))
+        }
+        Kind::StuckWaiter | Kind::Deadlock | Kind::Unfair => {
+            last(&|what| matches!(what, What::AcquireInvoked { .. } | What::WaitBegan { .. }))
+                .map(|event| (event.id, "it is not served"))
+        }
         Kind::LeakedLock => evidence().next_back().map(|event| (event.id, "nobody gets it")),
         Kind::Overstay => {
             let owner = owners().next().unwrap_or_default();

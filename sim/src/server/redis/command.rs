@@ -11,6 +11,7 @@
 
 mod connection;
 mod expiry;
+mod hash;
 pub(super) mod info;
 mod keys;
 mod keyspace_access;
@@ -54,6 +55,7 @@ impl From<Vec<u8>> for Failure {
 }
 
 pub(super) const SYNTAX: &str = "ERR syntax error";
+const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 pub(super) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 
 pub(super) type Outcome = Result<(), Failure>;
@@ -85,13 +87,7 @@ impl Call<'_> {
     }
 
     fn unknown_subcommand(&self) -> Failure {
-        let mut text = b"ERR unknown subcommand '".to_vec();
-        let given = &self.arguments[1];
-        text.extend_from_slice(&given[..given.len().min(128)]);
-        text.extend_from_slice(b"'. Try ");
-        text.extend(self.name.bytes().map(|byte| byte.to_ascii_uppercase()));
-        text.extend_from_slice(b" HELP.");
-        text.into()
+        unknown_subcommand(self.name, self.arguments)
     }
 
     /// Whether an argument is this word, in any case.
@@ -100,12 +96,24 @@ impl Call<'_> {
     }
 }
 
+fn unknown_subcommand(name: &str, arguments: Arguments<'_>) -> Failure {
+    let mut text = b"ERR unknown subcommand '".to_vec();
+    let given = shown(&arguments[1]);
+    text.extend_from_slice(&given[..given.len().min(128)]);
+    text.extend_from_slice(b"'. Try ");
+    text.extend(name.bytes().map(|byte| byte.to_ascii_uppercase()));
+    text.extend_from_slice(b" HELP.");
+    text.into()
+}
+
 /// Changes keys: refused on replicas.
 const WRITE: u8 = 1;
 /// Not to be called by scripts.
 const NO_SCRIPT: u8 = 2;
 /// Runs at once inside `MULTI`.
 const NO_QUEUE: u8 = 4;
+/// May need memory: refused when there is none.
+const DENY_OOM: u8 = 8;
 
 pub(super) struct Command {
     pub(super) name: &'static str,
@@ -117,9 +125,13 @@ pub(super) struct Command {
 
 impl Command {
     fn accepts(&self, count: usize) -> bool {
-        let arity = usize::from(self.arity.unsigned_abs());
-        if self.arity < 0 { count >= arity } else { count == arity }
+        accepts(self.arity, count)
     }
+}
+
+fn accepts(arity: i16, count: usize) -> bool {
+    let bound = usize::from(arity.unsigned_abs());
+    if arity < 0 { count >= bound } else { count == bound }
 }
 
 macro_rules! commands {
@@ -130,14 +142,14 @@ macro_rules! commands {
 
 /// All commands by name.
 static COMMANDS: &[Command] = commands! {
-    "append" 3 WRITE, string::append;
+    "append" 3 WRITE | DENY_OOM, string::append;
     "auth" -2 NO_SCRIPT, connection::auth;
     "client" -2 NO_SCRIPT, connection::client;
     "command" -1 0, server::command;
     "config" -2 NO_SCRIPT, server::config;
     "dbsize" 1 0, keys::dbsize;
-    "decr" 2 WRITE, string::decr;
-    "decrby" 3 WRITE, string::decrby;
+    "decr" 2 WRITE | DENY_OOM, string::decr;
+    "decrby" 3 WRITE | DENY_OOM, string::decrby;
     "del" -2 WRITE, keys::del;
     "discard" 1 NO_SCRIPT | NO_QUEUE, transaction::discard;
     "echo" 2 0, connection::echo;
@@ -154,22 +166,37 @@ static COMMANDS: &[Command] = commands! {
     "flushdb" -1 WRITE, keys::flushdb;
     "get" 2 0, string::get;
     "getdel" 2 WRITE, string::getdel;
-    "getset" 3 WRITE, string::getset;
+    "getset" 3 WRITE | DENY_OOM, string::getset;
+    "hdel" -3 WRITE, hash::hdel;
     "hello" -1 NO_SCRIPT, connection::hello;
-    "incr" 2 WRITE, string::incr;
-    "incrby" 3 WRITE, string::incrby;
+    "hexists" 3 0, hash::hexists;
+    "hget" 3 0, hash::hget;
+    "hgetall" 2 0, hash::hgetall;
+    "hincrby" 4 WRITE | DENY_OOM, hash::hincrby;
+    "hkeys" 2 0, hash::hkeys;
+    "hlen" 2 0, hash::hlen;
+    "hmget" -3 0, hash::hmget;
+    "hmset" -4 WRITE | DENY_OOM, hash::hmset;
+    "host:" -1 NO_SCRIPT | NO_QUEUE, connection::not_redis;
+    "hset" -4 WRITE | DENY_OOM, hash::hset;
+    "hsetnx" 4 WRITE | DENY_OOM, hash::hsetnx;
+    "hstrlen" 3 0, hash::hstrlen;
+    "hvals" 2 0, hash::hvals;
+    "incr" 2 WRITE | DENY_OOM, string::incr;
+    "incrby" 3 WRITE | DENY_OOM, string::incrby;
     "info" -1 0, server::info;
     "keys" 2 0, keys::keys;
     "mget" -2 0, string::mget;
-    "mset" -3 WRITE, string::mset;
-    "msetnx" -3 WRITE, string::msetnx;
+    "mset" -3 WRITE | DENY_OOM, string::mset;
+    "msetnx" -3 WRITE | DENY_OOM, string::msetnx;
     "multi" 1 NO_SCRIPT | NO_QUEUE, transaction::multi;
     "persist" 2 WRITE, expiry::persist;
     "pexpire" -3 WRITE, expiry::pexpire;
     "pexpireat" -3 WRITE, expiry::pexpireat;
     "pexpiretime" 2 0, expiry::pexpiretime;
     "ping" -1 0, connection::ping;
-    "psetex" 4 WRITE, string::psetex;
+    "post" -1 NO_SCRIPT | NO_QUEUE, connection::not_redis;
+    "psetex" 4 WRITE | DENY_OOM, string::psetex;
     "psync" -3 NO_SCRIPT, replication::psync;
     "pttl" 2 0, expiry::pttl;
     "quit" -1 NO_SCRIPT | NO_QUEUE, connection::quit;
@@ -179,9 +206,9 @@ static COMMANDS: &[Command] = commands! {
     "role" 1 NO_SCRIPT, replication::role;
     "script" -2 NO_SCRIPT, scripting::script;
     "select" 2 0, connection::select;
-    "set" -3 WRITE, string::set;
-    "setex" 4 WRITE, string::setex;
-    "setnx" 3 WRITE, string::setnx;
+    "set" -3 WRITE | DENY_OOM, string::set;
+    "setex" 4 WRITE | DENY_OOM, string::setex;
+    "setnx" 3 WRITE | DENY_OOM, string::setnx;
     "slaveof" 3 NO_SCRIPT, replication::replicaof;
     "strlen" 2 0, string::strlen;
     "time" 1 0, server::time;
@@ -192,6 +219,39 @@ static COMMANDS: &[Command] = commands! {
     "wait" 3 NO_SCRIPT, replication::wait;
     "watch" -2 NO_SCRIPT | NO_QUEUE, transaction::watch;
 };
+
+/// Commands that are said in two words, and the second word's arity: it is looked at before
+/// the command is queued.
+static SUBCOMMANDS: &[(&str, &[(&str, i16)])] = &[
+    (
+        "client",
+        &[
+            ("getname", 2),
+            ("id", 2),
+            ("info", 2),
+            ("kill", -3),
+            ("list", -2),
+            ("no-evict", 3),
+            ("setname", 3),
+        ],
+    ),
+    ("command", &[("count", 2), ("docs", -2), ("info", -2)]),
+    ("config", &[("get", -3), ("resetstat", 2), ("rewrite", 2), ("set", -4)]),
+    ("script", &[("exists", -3), ("flush", -2), ("kill", 2), ("load", 3)]),
+];
+
+fn check_subcommand(name: &str, arguments: Arguments<'_>) -> Outcome {
+    let Some((_, known)) = SUBCOMMANDS.iter().find(|(container, _)| *container == name) else {
+        return Ok(());
+    };
+    let Some(given) = arguments.get(1) else { return Ok(()) };
+    let found = known.iter().find(|(word, _)| given.eq_ignore_ascii_case(word.as_bytes()));
+    let Some((word, arity)) = found else { return Err(unknown_subcommand(name, arguments)) };
+    if accepts(*arity, arguments.len()) {
+        return Ok(());
+    }
+    Err(wrong_arity(&format!("{name}|{word}")))
+}
 
 /// The command of this name, in any case.
 fn find(name: &[u8]) -> Option<&'static Command> {
@@ -204,31 +264,67 @@ fn find(name: &[u8]) -> Option<&'static Command> {
     COMMANDS.get(index)
 }
 
+/// As much of an argument as an error shows: Redis' messages are C strings.
+fn shown(argument: &[u8]) -> &[u8] {
+    argument.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
 fn unknown(arguments: Arguments<'_>) -> Failure {
     const SHOWN_BYTES: usize = 128;
-    let mut shown = Vec::new();
-    for argument in arguments.from(1).iter() {
-        if shown.len() >= SHOWN_BYTES {
+    let mut rest = Vec::new();
+    for argument in arguments.from(1).iter().map(shown) {
+        if rest.len() >= SHOWN_BYTES {
             break;
         }
-        let room = SHOWN_BYTES - shown.len();
-        shown.push(b'\'');
-        shown.extend_from_slice(&argument[..argument.len().min(room)]);
-        shown.extend_from_slice(b"' ");
+        let room = SHOWN_BYTES - rest.len();
+        rest.push(b'\'');
+        rest.extend_from_slice(&argument[..argument.len().min(room)]);
+        rest.extend_from_slice(b"' ");
     }
-    let name = &arguments[0];
+    let name = shown(&arguments[0]);
     let mut text = b"ERR unknown command '".to_vec();
     text.extend_from_slice(&name[..name.len().min(SHOWN_BYTES)]);
     text.extend_from_slice(b"', with args beginning with: ");
-    text.extend_from_slice(&shown);
+    text.extend_from_slice(&rest);
     text.into()
 }
 
 const READ_ONLY: &str = "READONLY You can't write against a read only replica.";
 const NO_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
+pub(super) const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+
+/// Whether the data set is as large as it may be. Nothing is evicted (`noeviction`), and
+/// a replica takes what its master sends.
+pub(super) fn is_out_of_memory(shared: &Shared, state: &State, client: &Client) -> bool {
+    if client.origin == Origin::Master || state.is_replica() {
+        return false;
+    }
+    let limit = match server::maxmemory(state) {
+        0 => shared.settings.memory_bytes,
+        limit => limit.min(shared.settings.memory_bytes),
+    };
+    state.used_bytes() > limit
+}
+
+/// Refuses what may need memory, and whatever is queued, when there is none.
+fn check_memory(shared: &Shared, state: &State, client: &Client, command: &Command) -> Outcome {
+    let queues = client.transaction.is_some() && command.flags & NO_QUEUE == 0;
+    let executes_growth = command.name == "exec"
+        && client.transaction.as_ref().is_some_and(|transaction| {
+            transaction.commands.iter().any(|queued| {
+                find(&queued.borrow()[0]).is_some_and(|queued| queued.flags & DENY_OOM != 0)
+            })
+        });
+    if (queues || executes_growth || command.flags & DENY_OOM != 0)
+        && is_out_of_memory(shared, state, client)
+    {
+        return Err(OUT_OF_MEMORY.into());
+    }
+    Ok(())
+}
 
 /// What must hold of the server before a write.
-fn check_write(shared: &Shared, state: &State, client: &Client) -> Outcome {
+pub(super) fn check_write(shared: &Shared, state: &State, client: &Client) -> Outcome {
     if client.origin == Origin::Master {
         return Ok(());
     }
@@ -256,6 +352,8 @@ fn check(
     if !command.accepts(arguments.len()) {
         return Err(wrong_arity(command.name));
     }
+    check_subcommand(command.name, arguments)?;
+    check_memory(shared, state, client, command)?;
     if command.flags & WRITE != 0 {
         check_write(shared, state, client)?;
     }
@@ -303,18 +401,25 @@ pub(super) fn execute(
     run(&mut call, command);
     pending.flush(shared, state);
     client.write_offset = state.replication.offset;
+    // Behind it: the next WAIT of this client must not wait for the question.
+    let question = state.replication.take_question();
+    if !question.is_empty() {
+        shared.feed(state, &question);
+    }
 }
 
-/// A command that cannot be queued fails its transaction; `EXEC` itself ends it.
+/// A command that cannot be queued fails its transaction; `EXEC` itself ends it, and says
+/// so even where there is none.
 fn fail_transaction(
     state: &mut State,
     client: &mut Client,
     arguments: Arguments<'_>,
     failure: Failure,
 ) -> Failure {
-    let Some(transaction) = &mut client.transaction else { return failure };
     if !arguments[0].eq_ignore_ascii_case(b"exec") {
-        transaction.failed = true;
+        if let Some(transaction) = &mut client.transaction {
+            transaction.failed = true;
+        }
         return failure;
     }
     client.transaction = None;
@@ -333,7 +438,11 @@ fn run(call: &mut Call<'_>, command: &Command) {
 
 /// Runs one command for a script, which holds the server. The reply, also of an
 /// error, is appended to `call.reply`.
-pub(super) fn execute_for_script(call: &mut Call<'_>, read_only: bool) -> Outcome {
+pub(super) fn execute_for_script(
+    call: &mut Call<'_>,
+    read_only: bool,
+    memory: &mut ScriptMemory,
+) -> Outcome {
     let Some(command) = find(&call.arguments[0]) else {
         return Err("ERR Unknown Redis command called from script".into());
     };
@@ -348,9 +457,32 @@ pub(super) fn execute_for_script(call: &mut Call<'_>, read_only: bool) -> Outcom
             return Err("ERR Write commands are not allowed from read-only scripts.".into());
         }
         check_write(call.shared, call.state, call.client)?;
+        if command.flags & DENY_OOM != 0 && !memory.allows(call) {
+            return Err(OUT_OF_MEMORY.into());
+        }
+        memory.has_written = true;
     }
     call.name = command.name;
     (command.run)(call)
+}
+
+/// What a script may still do to the memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ScriptMemory {
+    /// There was none when it began: then it may not begin to write.
+    pub(super) was_out: bool,
+    /// It has written, and would be left half done.
+    pub(super) has_written: bool,
+}
+
+impl ScriptMemory {
+    /// Redis looks at the memory only when a script begins, so that one script can grow
+    /// for ever; here every write finds the server's own limit.
+    fn allows(&self, call: &Call<'_>) -> bool {
+        let limit = call.shared.settings.memory_bytes;
+        call.client.origin == Origin::Master
+            || (self.has_written || !self.was_out) && call.state.used_bytes() <= limit
+    }
 }
 
 impl Call<'_> {

@@ -121,7 +121,8 @@ impl Connection {
                     }
                 }
             }
-            if self.reply.bytes().len() - self.written > self.shared.settings.output_limit_bytes {
+            let limit = self.shared.settings.output_limit_bytes;
+            if self.reply.is_full() || self.reply.bytes().len() - self.written > limit {
                 return Ok(End::Closed);
             }
         }
@@ -163,6 +164,7 @@ impl Connection {
         loop {
             match self.execute_batch() {
                 None => return Ok(None),
+                Some(Next::Abort) => return Ok(Some(End::Closed)),
                 Some(Next::Close) => {
                     self.write_out().await?;
                     return Ok(Some(End::Closed));
@@ -183,7 +185,7 @@ impl Connection {
 
     /// Executes commands until there are no more, or one has a sequel.
     fn execute_batch(&mut self) -> Option<Next> {
-        let Connection { shared, id, decoder, reply, .. } = self;
+        let Connection { shared, id, decoder, reply, written, .. } = self;
         let mut guard = shared.lock();
         let state = &mut *guard;
         let Some(mut client) = state.clients.remove(id) else {
@@ -191,7 +193,8 @@ impl Connection {
         };
         client.active_at = shared.host.monotonic();
         reply.set_protocol(client.protocol);
-        let limit = shared.settings.output_limit_bytes;
+        let limit = *written + shared.settings.output_limit_bytes;
+        reply.set_limit(limit);
         let next = loop {
             match decoder.decode() {
                 Ok(None) => break None,
@@ -200,8 +203,8 @@ impl Connection {
                     if client.next.is_some() {
                         break client.next.take();
                     }
-                    if reply.bytes().len() > limit {
-                        // Noticed by the caller; here it only must not grow.
+                    if reply.is_full() {
+                        // Noticed by the caller, who closes: there is no whole answer.
                         break None;
                     }
                 }
@@ -230,7 +233,7 @@ impl Connection {
             writing.as_mut().poll(context)
         })
         .await?;
-        self.reply.bytes_mut().clear();
+        self.reply.clear();
         self.written = 0;
         Ok(())
     }

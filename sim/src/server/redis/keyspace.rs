@@ -3,11 +3,15 @@
 //! It knows no clock and removes nothing by itself: when a key is looked at, and
 //! what happens to one whose time has come, is the commands' business.
 
+mod hash;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
+
+pub(super) use hash::Hash;
 
 /// A key, shared between the keyspace and the index of expiries.
 pub(super) type Key = Arc<[u8]>;
@@ -17,6 +21,8 @@ pub(super) type Key = Arc<[u8]>;
 pub(super) enum Value {
     /// Bytes, also integers as text.
     String(Bytes),
+    /// Fields and their values.
+    Hash(Hash),
 }
 
 impl Value {
@@ -24,6 +30,23 @@ impl Value {
     pub(super) fn string(&self) -> Option<&Bytes> {
         match self {
             Value::String(bytes) => Some(bytes),
+            Value::Hash(_) => None,
+        }
+    }
+
+    /// The hash, if it is one.
+    pub(super) fn hash(&self) -> Option<&Hash> {
+        match self {
+            Value::Hash(hash) => Some(hash),
+            Value::String(_) => None,
+        }
+    }
+
+    /// What it costs, bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        match self {
+            Value::String(bytes) => bytes.len(),
+            Value::Hash(hash) => hash.memory_bytes(),
         }
     }
 
@@ -31,6 +54,7 @@ impl Value {
     pub(super) fn type_name(&self) -> &'static str {
         match self {
             Value::String(_) => "string",
+            Value::Hash(_) => "hash",
         }
     }
 }
@@ -43,11 +67,26 @@ pub(super) struct Entry {
     pub(super) expires_at_ms: Option<i64>,
 }
 
+impl Entry {
+    /// Whether its time has come.
+    pub(super) fn is_expired(&self, now_ms: i64) -> bool {
+        self.expires_at_ms.is_some_and(|at_ms| now_ms > at_ms)
+    }
+
+    fn memory_bytes(&self, key: &[u8]) -> usize {
+        ENTRY_BYTES + key.len() + self.value.memory_bytes()
+    }
+}
+
+/// What a key costs besides its bytes and its value's.
+const ENTRY_BYTES: usize = 64;
+
 /// One database.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Database {
     keys: BTreeMap<Key, Entry>,
     expiries: BTreeSet<(i64, Key)>,
+    used_bytes: usize,
 }
 
 impl Database {
@@ -57,6 +96,11 @@ impl Database {
 
     pub(super) fn is_empty(&self) -> bool {
         self.keys.is_empty()
+    }
+
+    /// How large all keys and values are, bytes.
+    pub(super) fn used_bytes(&self) -> usize {
+        self.used_bytes
     }
 
     /// How many keys have an expiry.
@@ -77,6 +121,8 @@ impl Database {
     pub(super) fn insert(&mut self, key: &[u8], value: Value, expires_at_ms: Option<i64>) {
         match self.keys.get_mut(key) {
             Some(entry) => {
+                self.used_bytes -= entry.value.memory_bytes();
+                self.used_bytes += value.memory_bytes();
                 entry.value = value;
                 if entry.expires_at_ms != expires_at_ms {
                     self.set_expiry(key, expires_at_ms);
@@ -87,13 +133,29 @@ impl Database {
                 if let Some(at_ms) = expires_at_ms {
                     self.expiries.insert((at_ms, key.clone()));
                 }
-                self.keys.insert(key, Entry { value, expires_at_ms });
+                let entry = Entry { value, expires_at_ms };
+                self.used_bytes += entry.memory_bytes(&key);
+                self.keys.insert(key, entry);
             }
         }
     }
 
+    /// Changes the value under a key in place; nothing if it is not there.
+    pub(super) fn modify<T>(
+        &mut self,
+        key: &[u8],
+        work: impl FnOnce(&mut Value) -> T,
+    ) -> Option<T> {
+        let entry = self.keys.get_mut(key)?;
+        self.used_bytes -= entry.value.memory_bytes();
+        let result = work(&mut entry.value);
+        self.used_bytes += entry.value.memory_bytes();
+        Some(result)
+    }
+
     pub(super) fn remove(&mut self, key: &[u8]) -> Option<Entry> {
         let (key, entry) = self.keys.remove_entry(key)?;
+        self.used_bytes -= entry.memory_bytes(&key);
         if let Some(at_ms) = entry.expires_at_ms {
             self.expiries.remove(&(at_ms, key));
         }
@@ -120,11 +182,6 @@ impl Database {
         let (at_ms, key) = self.expiries.first()?;
         (now_ms > *at_ms).then(|| key.clone())
     }
-
-    pub(super) fn clear(&mut self) {
-        self.keys.clear();
-        self.expiries.clear();
-    }
 }
 
 #[cfg(test)]
@@ -146,6 +203,7 @@ mod tests {
         assert_eq!(database.first_expired(11).as_deref(), Some(&b"a"[..]));
         database.insert(b"a", string("3"), None);
         assert_eq!(database.first_expired(11), None);
+        assert_eq!(database.used_bytes(), 2 * (ENTRY_BYTES + 2));
         database.remove(b"b");
         assert_eq!((database.len(), database.expiring_len()), (1, 0));
         database.set_expiry(b"nobody", Some(1));

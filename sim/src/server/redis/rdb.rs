@@ -1,22 +1,25 @@
 //! RDB, the file format in which a master sends its whole data set to a replica.
 //!
-//! Version 10 (Redis 7.0), strings only: written plainly, read in every encoding
-//! that Redis uses for strings (plain, integers, LZF). Anything else in a file is
-//! refused with an error that names it.
+//! Version 10 (Redis 7.0), strings and hashes: written plainly, read in every encoding
+//! that Redis 7.0 writes for them (plain, integers, LZF, listpacks). Anything else in a
+//! file is refused with an error that names it.
 
 mod checksum;
+mod listpack;
 mod lzf;
 
 use bytes::Bytes;
 
 use super::codec::number::parse_integer;
-use super::keyspace::{Database, Value};
+use super::keyspace::{Database, Hash, Value};
 use checksum::crc64;
 
 const MAGIC: &[u8] = b"REDIS";
 const VERSION: &[u8] = b"0010";
 
 const STRING: u8 = 0;
+const HASH: u8 = 4;
+const HASH_LISTPACK: u8 = 16;
 const FREQUENCY: u8 = 0xf9;
 const IDLE: u8 = 0xf8;
 const AUXILIARY: u8 = 0xfa;
@@ -37,8 +40,10 @@ pub(super) enum RdbError {
     Truncated,
     #[error("malformed RDB file: {0}")]
     Malformed(&'static str),
-    #[error("the RDB file holds {0} (type {1}), only strings are supported")]
+    #[error("the RDB file holds {0} (type {1}), only strings and hashes are supported")]
     Type(&'static str, u8),
+    #[error("the RDB file's data set is larger than this server accepts")]
+    TooLarge,
     #[error("the RDB file's checksum is wrong")]
     Checksum,
 }
@@ -80,6 +85,15 @@ pub(super) fn write(databases: &[Database], repl_id: &str, repl_offset: u64) -> 
                     write_string(&mut bytes, key);
                     write_string(&mut bytes, value);
                 }
+                Value::Hash(hash) => {
+                    bytes.push(HASH);
+                    write_string(&mut bytes, key);
+                    write_length(&mut bytes, hash.len() as u64);
+                    for (field, value) in hash.iter() {
+                        write_string(&mut bytes, field);
+                        write_string(&mut bytes, value);
+                    }
+                }
             }
         }
     }
@@ -108,8 +122,12 @@ fn write_string(bytes: &mut Vec<u8>, string: &[u8]) {
     bytes.extend_from_slice(string);
 }
 
-/// Reads a data set into `count` databases.
-pub(super) fn read(file: &[u8], count: usize) -> Result<Vec<Database>, RdbError> {
+/// Reads a data set of at most `limit_bytes` into `count` databases.
+pub(super) fn read(
+    file: &[u8],
+    count: usize,
+    limit_bytes: usize,
+) -> Result<Vec<Database>, RdbError> {
     let rest = file.strip_prefix(MAGIC).ok_or(RdbError::Magic)?;
     let (version, rest) = rest.split_at_checked(4).ok_or(RdbError::Truncated)?;
     let version_text = || String::from_utf8_lossy(version).into_owned();
@@ -121,7 +139,7 @@ pub(super) fn read(file: &[u8], count: usize) -> Result<Vec<Database>, RdbError>
         return Err(RdbError::Version(version_text()));
     }
     let mut databases = vec![Database::default(); count];
-    let mut reader = Reader { rest };
+    let mut reader = Reader { rest, limit_bytes };
     let mut selected = 0;
     let mut expires_at_ms = None;
     loop {
@@ -151,10 +169,13 @@ pub(super) fn read(file: &[u8], count: usize) -> Result<Vec<Database>, RdbError>
             FREQUENCY => {
                 reader.byte()?;
             }
-            STRING => {
+            kind @ (STRING | HASH | HASH_LISTPACK) => {
                 let key = reader.string()?;
-                let value = reader.string()?;
-                databases[selected].insert(&key, Value::String(value), expires_at_ms.take());
+                let value = reader.value(kind)?;
+                databases[selected].insert(&key, value, expires_at_ms.take());
+                if databases.iter().map(Database::used_bytes).sum::<usize>() > limit_bytes {
+                    return Err(RdbError::TooLarge);
+                }
             }
             END => break,
             other => return Err(RdbError::Type(type_name(other), other)),
@@ -174,7 +195,7 @@ fn type_name(kind: u8) -> &'static str {
         1 | 10 | 14 | 18 => "a list",
         2 | 11 => "a set",
         3 | 5 | 12 | 17 => "a sorted set",
-        4 | 9 | 13 | 16 => "a hash",
+        9 | 13 => "a hash of an older Redis",
         6 | 7 | 0xf7 => "a module's data",
         15 | 19 => "a stream",
         0xf5 | 0xf6 => "a function",
@@ -184,6 +205,8 @@ fn type_name(kind: u8) -> &'static str {
 
 struct Reader<'a> {
     rest: &'a [u8],
+    /// How long one string may become.
+    limit_bytes: usize,
 }
 
 enum Length {
@@ -225,6 +248,37 @@ impl<'a> Reader<'a> {
         }
     }
 
+    fn value(&mut self, kind: u8) -> Result<Value, RdbError> {
+        let mut hash = Hash::default();
+        match kind {
+            HASH => {
+                for _ in 0..self.length()? {
+                    let field = self.string()?;
+                    hash.insert(&field, self.string()?);
+                    if hash.memory_bytes() > self.limit_bytes {
+                        return Err(RdbError::TooLarge);
+                    }
+                }
+            }
+            HASH_LISTPACK => {
+                let packed = self.string()?;
+                let elements = listpack::elements(&packed);
+                let elements = elements.ok_or(RdbError::Malformed("a listpack is damaged"))?;
+                for pair in elements.chunks(2) {
+                    let [field, value] = pair else {
+                        return Err(RdbError::Malformed("a field of a hash has no value"));
+                    };
+                    hash.insert(field, value.clone());
+                }
+            }
+            _ => return Ok(Value::String(self.string()?)),
+        }
+        if hash.is_empty() {
+            return Err(RdbError::Malformed("a hash is empty"));
+        }
+        Ok(Value::Hash(hash))
+    }
+
     fn size(&mut self) -> Result<usize, RdbError> {
         usize::try_from(self.length()?).map_err(|_| RdbError::Truncated)
     }
@@ -242,6 +296,9 @@ impl<'a> Reader<'a> {
                 let packed = self.size()?;
                 let length = self.size()?;
                 let packed = self.take(packed)?;
+                if length > self.limit_bytes {
+                    return Err(RdbError::TooLarge);
+                }
                 return lzf::unpack(packed, length)
                     .map(Bytes::from)
                     .ok_or(RdbError::Malformed("a compressed string is damaged"));
@@ -259,10 +316,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const LIMIT: usize = 1 << 20;
+
     fn sample() -> Vec<Database> {
         let mut databases = vec![Database::default(); 16];
         databases[0].insert(b"lock", Value::String(Bytes::from_static(b"owner")), Some(17));
         databases[0].insert(b"", Value::String(Bytes::from(vec![7; 20_000])), None);
+        let mut hash = Hash::default();
+        hash.insert(b"field", Bytes::from_static(b"value"));
+        hash.insert(b"another", Bytes::new());
+        databases[3].insert(b"hash", Value::Hash(hash), Some(99));
         databases[9].insert(&[b'k'; 70], Value::String(Bytes::from_static(b"12")), Some(-1));
         databases
     }
@@ -274,7 +337,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let file = write(&sample(), "id", 5);
-        assert!(same(&read(&file, 16).unwrap(), &sample()));
+        assert!(same(&read(&file, 16, LIMIT).unwrap(), &sample()));
     }
 
     #[test]
@@ -286,7 +349,7 @@ mod tests {
         // LZF: literal "a", then 9 bytes back-referenced at distance 1.
         file.extend_from_slice(b"\x00\x01d\xc3\x05\x0a\x00a\xe0\x00\x00");
         file.extend_from_slice(b"\xff\0\0\0\0\0\0\0\0");
-        let databases = read(&file, 1).unwrap();
+        let databases = read(&file, 1, LIMIT).unwrap();
         let read: Vec<_> =
             databases[0].iter().map(|(_, entry)| entry.value.string().unwrap().as_ref()).collect();
         assert_eq!(read, [&b"-2"[..], b"256", b"65536", b"aaaaaaaaaa"]);
@@ -294,17 +357,27 @@ mod tests {
     }
 
     #[test]
+    fn what_is_too_large_is_refused() {
+        let file = write(&sample(), "id", 5);
+        assert_eq!(read(&file, 16, 10_000).unwrap_err(), RdbError::TooLarge);
+        // A short file may unpack to a long string.
+        let mut file = b"REDIS0010\xfe\x00\x00\x01k\xc3\x08\x41\x0a\x00a".to_vec();
+        file.extend_from_slice(b"\xe0\xff\x00\xe0\xff\x00");
+        assert_eq!(read(&file, 1, 100).unwrap_err(), RdbError::TooLarge);
+    }
+
+    #[test]
     fn what_is_not_supported_is_named() {
-        assert_eq!(read(b"SQLite", 1).unwrap_err(), RdbError::Magic);
-        assert_eq!(read(b"REDIS0099", 1).unwrap_err(), RdbError::Version("0099".to_owned()));
+        assert_eq!(read(b"SQLite", 1, LIMIT).unwrap_err(), RdbError::Magic);
+        assert_eq!(read(b"REDIS0099", 1, LIMIT).unwrap_err(), RdbError::Version("0099".to_owned()));
         assert_eq!(
-            read(b"REDIS0010\x10", 1).unwrap_err().to_string(),
-            "the RDB file holds a hash (type 16), only strings are supported"
+            read(b"REDIS0010\x12", 1, LIMIT).unwrap_err().to_string(),
+            "the RDB file holds a list (type 18), only strings and hashes are supported"
         );
         let mut file = write(&sample(), "id", 5);
         let end = file.len() - 20;
         file[end] ^= 1;
-        assert!(read(&file, 16).is_err());
+        assert!(read(&file, 16, LIMIT).is_err());
     }
 
     proptest! {
@@ -317,8 +390,8 @@ mod tests {
             let mut file = write(&databases, "id", 5);
             let length = file.len();
             file[index.index(length)] = byte;
-            let _ = read(&file, 16);
-            let _ = read(&file[..cut.min(length)], 16);
+            let _ = read(&file, 16, LIMIT);
+            let _ = read(&file[..cut.min(length)], 16, LIMIT);
         }
     }
 }

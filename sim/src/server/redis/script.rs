@@ -5,10 +5,12 @@
 //! way in and out is in [`convert`], what scripts can call in [`host`], Redis' random
 //! numbers in [`random`], the world that scripts see in `prelude.lua`.
 //!
-//! Bounds: memory by the allocator, time by an instruction budget. The budget's hook
-//! arms itself for every instruction once it is spent, so that no `pcall` in a loop
-//! survives it. What it cannot interrupt is one call into Lua's C library, such as a
-//! pathological `string.find`; a real server hangs there too.
+//! Bounds: memory by the allocator, time by an instruction budget, results by their
+//! elements and bytes. The budget's hook arms itself for every instruction once it is
+//! spent, so that no `pcall` in a loop survives it. What it cannot interrupt is one
+//! instruction or one call into Lua's C library, which may cost as much as the memory is
+//! large (`..` of long strings, `table.concat` in a loop), or more with a pathological
+//! pattern of `string.find`; a real server hangs there too.
 //!
 //! Left out: `cjson`, `cmsgpack`, `struct`, `bit`, the debugger.
 
@@ -22,18 +24,22 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use mlua::chunk::ChunkMode;
 use mlua::debug::HookTriggers;
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
 use sha1::{Digest, Sha1};
 
 use super::codec::{OwnedArguments, ReplyEncoder};
-use super::command::{Call, Failure, Outcome};
+use super::command::{
+    Call, Failure, OUT_OF_MEMORY, Outcome, ScriptMemory, check_write, is_out_of_memory,
+};
 use super::settings::Settings;
 use host::RunState;
 
 /// How often the budget is looked at, instructions.
 const HOOK_EVERY: u32 = 10_000;
+
+/// What one element of a result costs, instructions of the budget.
+const ELEMENT_INSTRUCTIONS: u64 = 10;
 
 /// How many scripts are kept; the oldest goes first, and its callers load it again.
 const SCRIPTS_MAX: usize = 1_000;
@@ -65,6 +71,21 @@ impl Sha {
     }
 }
 
+/// A compiled script.
+#[derive(Clone, Debug)]
+struct Script {
+    function: Function,
+    flags: Option<Flags>,
+}
+
+/// What a script that begins with `#!lua` says of itself. Without that line nothing is
+/// known and everything is looked at as it comes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flags {
+    no_writes: bool,
+    allow_oom: bool,
+}
+
 /// How much a script may still run.
 #[derive(Debug, Default)]
 struct Budget {
@@ -77,9 +98,9 @@ pub(super) struct Engine {
     lua: Lua,
     /// The table `redis`, where each run puts its `call`.
     redis: Table,
-    environment: Table,
+    compile: Function,
     entry: Function,
-    scripts: BTreeMap<Sha, Function>,
+    scripts: BTreeMap<Sha, Script>,
     order: VecDeque<Sha>,
     budget: Arc<Budget>,
     run_state: Arc<RunState>,
@@ -96,21 +117,26 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-fn broken(error: mlua::Error) -> Failure {
-    format!("ERR the script engine failed: {error}").into()
+impl From<mlua::Error> for Failure {
+    fn from(error: mlua::Error) -> Self {
+        match error {
+            mlua::Error::MemoryError(_) => "ERR not enough memory".into(),
+            error => format!("ERR the script engine failed: {error}").into(),
+        }
+    }
 }
 
 impl Engine {
     /// An engine without scripts.
     pub(super) fn new(settings: &Settings) -> Result<Engine, Failure> {
-        Engine::build(settings, RunState::default()).map_err(broken)
+        Ok(Engine::build(settings, RunState::default())?)
     }
 
     /// Another engine without scripts (`SCRIPT FLUSH`), whose random numbers go on.
     pub(super) fn flushed(&self, settings: &Settings) -> Result<Engine, Failure> {
         let random = *self.run_state.random.lock().unwrap_or_else(PoisonError::into_inner);
         let run_state = RunState { random: Mutex::new(random), ..RunState::default() };
-        Engine::build(settings, run_state).map_err(broken)
+        Ok(Engine::build(settings, run_state)?)
     }
 
     fn build(settings: &Settings, run_state: RunState) -> mlua::Result<Engine> {
@@ -121,7 +147,7 @@ impl Engine {
         let functions = host::functions(&lua, &run_state)?;
         let locate = lua.create_function(|lua, ()| Ok(host::locate(lua)))?;
         let world = lua.create_table()?;
-        let (environment, redis, entry): (Table, Table, Function) = lua
+        let (compile, redis, entry): (Function, Table, Function) = lua
             .load(include_str!("script/prelude.lua"))
             .set_name("=prelude")
             .call((functions, locate, world, host::constants(&lua)?))?;
@@ -130,7 +156,7 @@ impl Engine {
         let engine = Engine {
             lua,
             redis,
-            environment,
+            compile,
             entry,
             scripts: BTreeMap::new(),
             order: VecDeque::new(),
@@ -166,23 +192,34 @@ impl Engine {
             return Ok(sha);
         }
         self.make_room();
-        let body = strip_shebang(source)?;
-        let function = self
-            .lua
-            .load(body)
-            .set_name("@user_script")
-            .set_mode(ChunkMode::Text)
-            .set_environment(self.environment.clone())
-            .into_function()
-            .map_err(|error| compile_error(&error))?;
+        let (flags, body) = read_shebang(source)?;
+        let function = self.compile(body)?;
         if self.scripts.len() >= SCRIPTS_MAX
             && let Some(oldest) = self.order.pop_front()
         {
             self.scripts.remove(&oldest);
         }
-        self.scripts.insert(sha, function);
+        self.scripts.insert(sha, Script { function, flags });
         self.order.push_back(sha);
         Ok(sha)
+    }
+
+    /// Compiled by Lua's own `loadstring`, whose errors are bytes: sources need not be UTF-8.
+    fn compile(&self, source: &[u8]) -> Result<Function, Failure> {
+        // The prelude's part of it is Lua, and counted.
+        self.begin();
+        let compiled = self
+            .lua
+            .create_string(source)
+            .and_then(|source| self.compile.call::<(Option<Function>, Value)>(source));
+        let message = match compiled {
+            Ok((Some(function), _)) => return Ok(function),
+            Ok((None, Value::String(message))) => message.as_bytes().to_vec(),
+            Ok((None, _)) => b"unknown error".to_vec(),
+            Err(mlua::Error::MemoryError(_)) => b"not enough memory".to_vec(),
+            Err(error) => error.to_string().into_bytes(),
+        };
+        Err([b"ERR Error compiling script (new function): ", &message[..]].concat().into())
     }
 
     /// Collects garbage; forgets all scripts if they are what fills the memory.
@@ -208,22 +245,29 @@ impl Engine {
         keys: usize,
         read_only: bool,
     ) -> Outcome {
-        let Some(function) = self.scripts.get(sha).cloned() else {
+        let Some(Script { function, flags }) = self.scripts.get(sha).cloned() else {
             return Err("NOSCRIPT No matching script. Please use EVAL.".into());
+        };
+        let was_out = is_out_of_memory(call.shared, call.state, call.client);
+        check_flags(call, flags, read_only, was_out)?;
+        let allow_oom = flags.is_some_and(|flags| flags.allow_oom);
+        let run = Run {
+            read_only: read_only || flags.is_some_and(|flags| flags.no_writes),
+            memory: ScriptMemory { was_out: was_out && !allow_oom, has_written: false },
         };
         self.make_room();
         self.begin();
         let mut arguments = std::mem::take(&mut self.arguments);
         let mut reply = std::mem::take(&mut self.reply);
         let database = call.client.database;
-        let result = self.enter(call, function, keys, read_only, &mut arguments, &mut reply);
+        let result = self.enter(call, function, keys, run, &mut arguments, &mut reply);
         // SELECT inside a script ends with it.
         call.client.database = database;
         self.arguments = arguments;
         self.reply = reply;
         let outcome = self.settle(call, sha, result);
         if self.budget.is_spent.load(Ordering::Relaxed) {
-            self.arm(HOOK_EVERY).map_err(broken)?;
+            self.arm(HOOK_EVERY)?;
         }
         outcome
     }
@@ -240,7 +284,7 @@ impl Engine {
         call: &mut Call<'_>,
         function: Function,
         keys: usize,
-        read_only: bool,
+        mut run: Run,
         scratch: &mut OwnedArguments,
         reply: &mut ReplyEncoder,
     ) -> mlua::Result<MultiValue> {
@@ -250,7 +294,7 @@ impl Engine {
         let run_state = &self.run_state;
         self.lua.scope(|scope| {
             let command = scope.create_function_mut(|lua, values: MultiValue| {
-                host::command(lua, call, run_state, read_only, values, scratch, reply)
+                host::command(lua, call, run_state, &mut run, values, scratch, reply)
             })?;
             self.redis.raw_set("call", command)?;
             self.entry.call::<MultiValue>((function, key_table, argument_table))
@@ -262,22 +306,40 @@ impl Engine {
         if self.budget.is_spent.load(Ordering::Relaxed) {
             return Err("ERR Error running script: it exceeded its budget of instructions".into());
         }
-        let values = match result {
-            Ok(values) => values,
-            Err(mlua::Error::MemoryError(_)) => return Err("ERR not enough memory".into()),
-            Err(error) => return Err(broken(error)),
-        };
-        let mut values = values.into_iter();
+        let mut values = result?.into_iter();
         match values.next() {
             Some(Value::Boolean(true)) => {
                 let value = values.next().unwrap_or(Value::Nil);
                 let resp3 = self.run_state.resp3.load(Ordering::Relaxed);
-                convert::reply(call.reply, &value, resp3).map_err(broken)
+                let elements = self.instructions / ELEMENT_INSTRUCTIONS;
+                convert::reply(call.reply, &value, resp3, elements)
             }
             Some(Value::Boolean(false)) => Err(run_error(sha, values)),
             _ => Err([&b"ERR "[..], &run_error(sha, values).0].concat().into()),
         }
     }
+}
+
+/// What is known of one run.
+struct Run {
+    read_only: bool,
+    memory: ScriptMemory,
+}
+
+/// A script that says what it does is refused before it begins.
+fn check_flags(call: &Call<'_>, flags: Option<Flags>, read_only: bool, was_out: bool) -> Outcome {
+    let Some(flags) = flags else { return Ok(()) };
+    if !flags.no_writes {
+        // Redis asks for the role before it looks at the command's own kind.
+        check_write(call.shared, call.state, call.client)?;
+        if read_only {
+            return Err("ERR Can not execute a script with write flag using *_ro command.".into());
+        }
+    }
+    if was_out && !flags.no_writes && !flags.allow_oom {
+        return Err(OUT_OF_MEMORY.into());
+    }
+    Ok(())
 }
 
 /// The message, the source and the line of a script's error, as Redis words them.
@@ -304,33 +366,37 @@ fn run_error(sha: &Sha, mut values: impl Iterator<Item = Value>) -> Failure {
     message.into()
 }
 
-fn compile_error(error: &mlua::Error) -> Failure {
-    let text = match error {
-        mlua::Error::SyntaxError { message, .. } => message.clone(),
-        mlua::Error::MemoryError(_) => "not enough memory".to_owned(),
-        other => other.to_string(),
-    };
-    format!("ERR Error compiling script (new function): {text}").into()
-}
-
-/// `#!lua flags=…`: only the engine is looked at. The line stays as an empty one,
-/// so that line numbers are right.
-fn strip_shebang(source: &[u8]) -> Result<&[u8], Failure> {
+/// `#!lua flags=…`. The line stays as an empty one, so that line numbers are right.
+fn read_shebang(source: &[u8]) -> Result<(Option<Flags>, &[u8]), Failure> {
     if !source.starts_with(b"#!") {
-        return Ok(source);
+        return Ok((None, source));
     }
     let end = source.iter().position(|byte| *byte == b'\n');
     let end = end.ok_or("ERR Invalid script shebang")?;
-    let line = &source[..end];
-    let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+    let mut words = source[..end].split(|byte| *byte == b' ').filter(|word| !word.is_empty());
     let engine = words.next().unwrap_or_default();
     if engine != b"#!lua" {
         return Err([b"ERR Unexpected engine in script shebang: ", engine].concat().into());
     }
-    if let Some(option) = words.find(|word| !word.starts_with(b"flags=")) {
-        return Err([b"ERR Unknown lua shebang option: ", option].concat().into());
+    let mut flags = Flags::default();
+    for word in words {
+        let Some(names) = word.strip_prefix(b"flags=") else {
+            return Err([b"ERR Unknown lua shebang option: ", word].concat().into());
+        };
+        for name in names.split(|byte| *byte == b',').filter(|_| !names.is_empty()) {
+            match name {
+                b"no-writes" => flags.no_writes = true,
+                b"allow-oom" => flags.allow_oom = true,
+                // There is no cluster, and stale replicas answer.
+                b"allow-stale" | b"no-cluster" | b"allow-cross-slot-keys" => {}
+                _ => {
+                    let text = [b"ERR Unexpected flag in script shebang: ", name].concat();
+                    return Err(text.into());
+                }
+            }
+        }
     }
-    Ok(&source[end..])
+    Ok((Some(flags), &source[end..]))
 }
 
 fn strings<'a>(lua: &Lua, items: impl Iterator<Item = &'a [u8]>) -> mlua::Result<Table> {
@@ -350,10 +416,10 @@ fn arm(lua: &Lua, budget: Arc<Budget>, every: u32) -> mlua::Result<()> {
             return Ok(VmState::Continue);
         }
         budget.left.store(0, Ordering::Relaxed);
-        if !budget.is_spent.swap(true, Ordering::Relaxed) {
-            // A script that catches the error meets it again at once.
-            arm(lua, budget.clone(), 1)?;
-        }
+        budget.is_spent.store(true, Ordering::Relaxed);
+        // A script that catches the error meets it again at once. Each time: it is only the
+        // coroutine that is running whose instructions are counted anew.
+        arm(lua, budget.clone(), 1)?;
         Err(mlua::Error::runtime("the budget of instructions is spent"))
     })
 }

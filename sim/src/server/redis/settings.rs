@@ -34,8 +34,14 @@ pub struct Settings {
     pub replication_timeout: Duration,
     /// How often the master pings its replicas (`repl-ping-replica-period`).
     pub ping_period: Duration,
-    /// How large a data set a replica accepts, bytes.
+    /// How large a data set a replica accepts, and how much of its master's stream it
+    /// keeps before it executes it, bytes.
     pub resync_limit_bytes: usize,
+    /// How large the data set of a master may grow, bytes, as this server counts them
+    /// (keys, values, 64 a key). Above it commands that may need memory are refused with
+    /// OOM, as with `maxmemory` and the policy `noeviction`. Redis has no limit until
+    /// `CONFIG SET maxmemory`, which works here too; the lower one holds.
+    pub memory_bytes: usize,
     /// The master refuses writes with fewer good replicas (`min-replicas-to-write`).
     pub min_replicas_to_write: usize,
     /// A replica is good if it acknowledged so recently (`min-replicas-max-lag`).
@@ -61,6 +67,7 @@ impl Default for Settings {
             replication_timeout: Duration::from_secs(60),
             ping_period: Duration::from_secs(10),
             resync_limit_bytes: 512 * 1024 * 1024,
+            memory_bytes: 256 * 1024 * 1024,
             min_replicas_to_write: 0,
             min_replicas_max_lag: Duration::from_secs(10),
             script_instructions: 10_000_000,

@@ -3,9 +3,10 @@
 //! One mutex guards all of it; a command runs to its end while holding it. So does
 //! Redis' one thread. It is never held across an await.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -164,7 +165,7 @@ pub(super) struct State {
     pub(super) replication: Replication,
     /// Absent until the first script, and while one runs.
     pub(super) engine: Option<Engine>,
-    pub(super) watches: BTreeMap<(usize, Key), Vec<Arc<AtomicBool>>>,
+    pub(super) watches: BTreeMap<(usize, Key), Vec<Watcher>>,
     /// Values of `CONFIG SET`.
     pub(super) parameters: BTreeMap<&'static str, String>,
 }
@@ -202,18 +203,19 @@ impl State {
         if self.watches.is_empty() {
             return;
         }
-        let Some(watchers) = self.watches.get(&(database, Key::from(key))) else { return };
+        let Some(watchers) = self.watches.get_mut(&(database, Key::from(key))) else { return };
+        let is_there = self.databases[database].get(key).is_some();
         for watcher in watchers {
-            watcher.store(true, Ordering::Relaxed);
+            watcher.note_change(is_there);
         }
     }
 
     /// Ends a client's `WATCH`.
     pub(super) fn unwatch(&mut self, client: &mut Client) {
         let Some(mine) = client.watch.take() else { return };
-        for key in std::mem::take(&mut client.watched).into_keys() {
+        for key in std::mem::take(&mut client.watched) {
             if let Entry::Occupied(mut watchers) = self.watches.entry(key) {
-                watchers.get_mut().retain(|watcher| !Arc::ptr_eq(watcher, &mine));
+                watchers.get_mut().retain(|watcher| !Arc::ptr_eq(&watcher.touched, &mine));
                 if watchers.get().is_empty() {
                     watchers.remove();
                 }
@@ -221,11 +223,42 @@ impl State {
         }
     }
 
-    /// Fails every transaction that watches anything.
-    pub(super) fn touch_all(&mut self) {
-        for watcher in self.watches.values().flatten() {
-            watcher.store(true, Ordering::Relaxed);
+    /// Fails the transactions of everybody who watches a key of these databases that was
+    /// there in `old`, the data set until now, or that is there now.
+    pub(super) fn touch_replaced(&mut self, old: &[Database], databases: &Range<usize>) {
+        let watches = self.watches.iter_mut();
+        for ((database, key), watchers) in watches.filter(|((of, _), _)| databases.contains(of)) {
+            let is_there = self.databases[*database].get(key).is_some();
+            let was_there = old.get(*database).is_some_and(|old| old.get(key).is_some());
+            if is_there || was_there {
+                watchers.iter_mut().for_each(|watcher| watcher.note_change(is_there));
+            }
         }
+    }
+
+    /// How large the data set is, bytes.
+    pub(super) fn used_bytes(&self) -> usize {
+        self.databases.iter().map(Database::used_bytes).sum()
+    }
+}
+
+/// One client's `WATCH` of one key.
+#[derive(Debug)]
+pub(super) struct Watcher {
+    /// The client's: fails its transaction.
+    pub(super) touched: Arc<AtomicBool>,
+    /// The key was there and its time had come: only what takes its place is a change.
+    pub(super) expired: bool,
+}
+
+impl Watcher {
+    fn note_change(&mut self, is_there: bool) {
+        if self.expired && !is_there {
+            // Now it is gone in earnest, and may not come back unnoticed.
+            self.expired = false;
+            return;
+        }
+        self.touched.store(true, Ordering::Relaxed);
     }
 }
 
@@ -234,6 +267,8 @@ impl State {
 pub(super) enum Next {
     /// Answer, then close.
     Close,
+    /// Close at once, also without the answers before.
+    Abort,
     /// `WAIT`: answer once so many replicas have acknowledged the offset.
     Wait { replicas: usize, offset: u64, timeout: Option<Duration> },
     /// `PSYNC`: the connection becomes a replica's link.
@@ -268,9 +303,8 @@ pub(super) struct Client {
     pub(super) transaction: Option<Box<Transaction>>,
     /// Set when a watched key was touched; present while keys are watched.
     pub(super) watch: Option<Arc<AtomicBool>>,
-    /// The keys that are watched, and whether they were there: those may expire
-    /// before `EXEC` without anybody's noticing.
-    pub(super) watched: BTreeMap<(usize, Key), bool>,
+    /// The keys that are watched.
+    pub(super) watched: BTreeSet<(usize, Key)>,
     /// The master's offset after this client's last command: what `WAIT` waits for.
     pub(super) write_offset: u64,
     pub(super) next: Option<Next>,
@@ -298,7 +332,7 @@ impl Client {
             protocol: Protocol::default(),
             transaction: None,
             watch: None,
-            watched: BTreeMap::new(),
+            watched: BTreeSet::new(),
             write_offset: 0,
             next: None,
             kill: Arc::new(Notify::new()),

@@ -26,17 +26,59 @@ impl Protocol {
     }
 }
 
+/// What the longest header takes: a kind, 20 digits, a line break.
+const HEADER_BYTES: usize = 23;
+
 /// Appends replies to a buffer, with RESP2's substitutes for what only RESP3 has.
-#[derive(Debug, Default)]
+/// Beyond a limit nothing more is appended: a reply that long goes to nobody.
+#[derive(Debug)]
 pub struct ReplyEncoder {
     bytes: Vec<u8>,
     protocol: Protocol,
+    limit_bytes: usize,
+    is_full: bool,
+}
+
+impl Default for ReplyEncoder {
+    fn default() -> Self {
+        ReplyEncoder::with_limit(usize::MAX)
+    }
 }
 
 impl ReplyEncoder {
     /// An empty buffer.
     pub fn new(protocol: Protocol) -> Self {
-        ReplyEncoder { bytes: Vec::new(), protocol }
+        ReplyEncoder { protocol, ..ReplyEncoder::default() }
+    }
+
+    /// An empty buffer for at most `limit_bytes`.
+    pub fn with_limit(limit_bytes: usize) -> Self {
+        let protocol = Protocol::default();
+        ReplyEncoder { bytes: Vec::new(), protocol, limit_bytes, is_full: false }
+    }
+
+    /// Changes how much may be in the buffer.
+    pub fn set_limit(&mut self, limit_bytes: usize) {
+        self.limit_bytes = limit_bytes;
+    }
+
+    /// Whether something was left out since the last [`clear`](Self::clear), because it
+    /// would have gone beyond the limit.
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Forgets what was appended, and whether the buffer was full.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.is_full = false;
+    }
+
+    /// Whether there is room for `count` bytes more. If not, there is none for anything
+    /// from here on: a reply with a gap would be another reply.
+    fn has_room(&mut self, count: usize) -> bool {
+        self.is_full |= self.bytes.len().saturating_add(count) > self.limit_bytes;
+        !self.is_full
     }
 
     /// The protocol of what is appended from now on.
@@ -60,12 +102,25 @@ impl ReplyEncoder {
     }
 
     fn header(&mut self, kind: u8, number: i64) {
+        if !self.has_room(HEADER_BYTES) {
+            return;
+        }
         self.bytes.push(kind);
         append_integer(&mut self.bytes, number);
         self.bytes.extend_from_slice(b"\r\n");
     }
 
+    /// What needs no conversion.
+    fn raw(&mut self, bytes: &[u8]) {
+        if self.has_room(bytes.len()) {
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
+
     fn line(&mut self, kind: u8, text: &[u8]) {
+        if !self.has_room(text.len() + 3) {
+            return;
+        }
         self.bytes.reserve(text.len() + 3);
         self.bytes.push(kind);
         // A line ends at its first line break: Redis writes spaces instead.
@@ -92,7 +147,7 @@ impl ReplyEncoder {
 
     /// `+OK`.
     pub fn ok(&mut self) {
-        self.bytes.extend_from_slice(b"+OK\r\n");
+        self.raw(b"+OK\r\n");
     }
 
     /// An error: its code, a space, its text. Line breaks become spaces.
@@ -107,6 +162,9 @@ impl ReplyEncoder {
 
     /// A string of any bytes.
     pub fn bulk(&mut self, bytes: &[u8]) {
+        if !self.has_room(bytes.len() + HEADER_BYTES + 2) {
+            return;
+        }
         self.bytes.reserve(bytes.len() + 16);
         self.header(b'$', bytes.len() as i64);
         self.bytes.extend_from_slice(bytes);
@@ -121,12 +179,12 @@ impl ReplyEncoder {
 
     /// Nothing, where a string would be.
     pub fn null(&mut self) {
-        self.bytes.extend_from_slice(if self.resp3() { b"_\r\n" } else { b"$-1\r\n" });
+        self.raw(if self.resp3() { b"_\r\n" } else { b"$-1\r\n" });
     }
 
     /// Nothing, where an array would be.
     pub fn null_array(&mut self) {
-        self.bytes.extend_from_slice(if self.resp3() { b"_\r\n" } else { b"*-1\r\n" });
+        self.raw(if self.resp3() { b"_\r\n" } else { b"*-1\r\n" });
     }
 
     /// An array of `length` replies, which follow.
@@ -166,8 +224,8 @@ impl ReplyEncoder {
     /// True or false. RESP2: 1 or 0.
     pub fn boolean(&mut self, boolean: bool) {
         match (self.resp3(), boolean) {
-            (true, true) => self.bytes.extend_from_slice(b"#t\r\n"),
-            (true, false) => self.bytes.extend_from_slice(b"#f\r\n"),
+            (true, true) => self.raw(b"#t\r\n"),
+            (true, false) => self.raw(b"#f\r\n"),
             (false, boolean) => self.integer(i64::from(boolean)),
         }
     }
@@ -184,6 +242,9 @@ impl ReplyEncoder {
     /// Text for people; `format` is `txt` or `mkd`. RESP2: a string.
     pub fn verbatim(&mut self, format: &[u8; 3], text: &[u8]) {
         if self.resp3() {
+            if !self.has_room(text.len() + HEADER_BYTES + 6) {
+                return;
+            }
             self.header(b'=', text.len() as i64 + 4);
             self.bytes.extend_from_slice(format);
             self.bytes.push(b':');
@@ -247,6 +308,21 @@ mod tests {
             every_type(Protocol::Resp3),
             "+a  b -ERR no :-7 $1 x $2 12 _ _ *0 %1 ~2 >3 ,2.5 #t (123 =5 txt:t "
         );
+    }
+
+    #[test]
+    fn beyond_its_limit_nothing_is_appended() {
+        let mut reply = ReplyEncoder::with_limit(100);
+        reply.bulk(b"fits");
+        reply.bulk(&[b'x'; 90]);
+        assert!(reply.is_full());
+        // Also what would fit again.
+        reply.ok();
+        assert_eq!(reply.bytes(), b"$4\r\nfits\r\n");
+        reply.clear();
+        reply.ok();
+        assert!(!reply.is_full());
+        assert_eq!(reply.bytes(), b"+OK\r\n");
     }
 
     #[test]

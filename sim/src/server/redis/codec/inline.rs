@@ -29,7 +29,8 @@ fn split_argument(rest: &mut &[u8], bytes: &mut Vec<u8>) -> bool {
     loop {
         match *rest {
             [] => return true,
-            [byte, ..] if is_space(*byte) => return true,
+            // Fewer than before a word and behind a quote.
+            [b' ' | b'\t' | b'\n' | b'\r', ..] => return true,
             [quote @ (b'"' | b'\''), quoted @ ..] => {
                 *rest = quoted;
                 if !split_quoted(*quote, rest, bytes) {

@@ -20,8 +20,8 @@ const KEPT_BYTES: usize = 64 * 1024;
 /// Bounds on what a client may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLimits {
-    /// How many arguments one command may have (`2^31 - 1` in Redis 7.0; each costs
-    /// memory only once it has arrived).
+    /// How many arguments one command may have. Each costs memory only once it has
+    /// arrived.
     pub arguments: i64,
     /// How long one argument may be, bytes (`proto-max-bulk-len`).
     pub argument_bytes: i64,
@@ -33,7 +33,7 @@ pub struct RequestLimits {
 impl Default for RequestLimits {
     fn default() -> Self {
         RequestLimits {
-            arguments: 1024 * 1024,
+            arguments: i64::from(i32::MAX),
             argument_bytes: 512 * 1024 * 1024,
             buffered_bytes: 64 * 1024 * 1024,
         }
@@ -404,7 +404,7 @@ mod tests {
     fn errors_are_those_of_redis() {
         for (bytes, text) in [
             (&b"*x\r\n"[..], "Protocol error: invalid multibulk length"),
-            (b"*1048577\r\n", "Protocol error: invalid multibulk length"),
+            (b"*2147483648\r\n", "Protocol error: invalid multibulk length"),
             (b"*1\r\n$-1\r\n", "Protocol error: invalid bulk length"),
             (b"*1\r\n$536870913\r\n", "Protocol error: invalid bulk length"),
             (b"*1\r\n$01\r\n", "Protocol error: invalid bulk length"),

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use super::super::codec::Protocol;
 use super::super::codec::number::parse_integer;
 use super::super::observe::Origin;
-use super::super::state::{Client, Shared};
-use super::{Call, Failure, NOT_AN_INTEGER, Outcome, SYNTAX, wrong_arity};
+use super::super::state::{Client, Next, Shared};
+use super::{Call, Failure, NOT_AN_INTEGER, Outcome, SYNTAX, shown, wrong_arity};
 
 pub(super) fn ping(call: &mut Call<'_>) -> Outcome {
     match call.arguments.len() {
@@ -20,6 +20,12 @@ pub(super) fn ping(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn echo(call: &mut Call<'_>) -> Outcome {
     call.reply.bulk(&call.arguments[1]);
+    Ok(())
+}
+
+/// The first words of HTTP: a browser that was made to talk to this port is hung up on.
+pub(super) fn not_redis(call: &mut Call<'_>) -> Outcome {
+    call.client.next = Some(Next::Abort);
     Ok(())
 }
 
@@ -45,7 +51,8 @@ fn speak(call: &mut Call<'_>, protocol: Protocol) {
 }
 
 pub(super) fn select(call: &mut Call<'_>) -> Outcome {
-    let number = call.integer(1)?;
+    let number = i32::try_from(call.integer(1)?)
+        .map_err(|_| "ERR value is out of range, value must between -2147483648 and 2147483647")?;
     let count = call.state.databases.len();
     call.client.database = usize::try_from(number)
         .ok()
@@ -108,7 +115,9 @@ pub(super) fn hello(call: &mut Call<'_>) -> Outcome {
             index += 2;
         } else {
             let option = &call.arguments[index];
-            return Err([b"ERR Syntax error in HELLO option '", option, b"'"].concat().into());
+            return Err([&b"ERR Syntax error in HELLO option '"[..], shown(option), b"'"]
+                .concat()
+                .into());
         }
     }
     if let Some(name) = name {

@@ -1,6 +1,6 @@
 //! When keys expire: asking and changing.
 
-use super::{Call, Failure, Outcome};
+use super::{Call, Failure, Outcome, shown};
 
 #[derive(Default)]
 struct Conditions {
@@ -18,7 +18,7 @@ fn conditions(call: &Call<'_>) -> Result<Conditions, Failure> {
             b"xx" => &mut conditions.if_any,
             b"gt" => &mut conditions.if_greater,
             b"lt" => &mut conditions.if_less,
-            _ => return Err([b"ERR Unsupported option ", word].concat().into()),
+            _ => return Err([b"ERR Unsupported option ", shown(word)].concat().into()),
         };
         *flag = true;
     }
@@ -63,7 +63,11 @@ fn change(call: &mut Call<'_>, base_ms: i64, unit_ms: i64) -> Outcome {
     } else {
         call.put_expiry(key, Some(at_ms));
         let mut number = itoa::Buffer::new();
-        call.propagate_as([&b"PEXPIREAT"[..], key, number.format(at_ms).as_bytes()]);
+        // As Redis rewrites it: the conditions stay, and so does the name that fits already.
+        let name = if call.name == "pexpireat" { &arguments[0] } else { b"PEXPIREAT" };
+        let mut command = vec![name, key, number.format(at_ms).as_bytes()];
+        command.extend(arguments.from(3).iter());
+        call.propagate_as(command);
     }
     call.reply.integer(1);
     Ok(())

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use super::super::state::{Role, Shared, State};
 
+use super::server::maxmemory;
+
 type Section = fn(&mut String, &Shared, &State);
 
 const SECTIONS: &[(&str, Section)] = &[
@@ -85,8 +87,13 @@ fn clients(text: &mut String, shared: &Shared, state: &State) {
 }
 
 fn memory(text: &mut String, _: &Shared, state: &State) {
-    let used = state.engine.as_ref().map_or(0, |engine| engine.used_bytes());
-    lines!(text, "Memory", "used_memory_vm_eval": used, "maxmemory": 0, "maxmemory_policy": "noeviction");
+    lines!(text, "Memory",
+        "used_memory": state.used_bytes(),
+        "used_memory_dataset": state.used_bytes(),
+        "used_memory_vm_eval": state.engine.as_ref().map_or(0, |engine| engine.used_bytes()),
+        "maxmemory": maxmemory(state),
+        "maxmemory_policy": "noeviction",
+    );
 }
 
 fn persistence(text: &mut String, _: &Shared, _: &State) {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::super::codec::append_command;
-use super::super::keyspace::{Entry, Value};
+use super::super::keyspace::{Database, Entry, Hash, Value};
 use super::super::observe::{Observation, Origin};
 use super::super::state::{Shared, State};
-use super::{Call, Failure};
+use super::{Call, Failure, WRONG_TYPE};
 
 /// Effects of one command or script on their way into the replication stream.
 /// More than one travel as a transaction.
@@ -120,10 +120,46 @@ impl Call<'_> {
     pub(super) fn lookup_string(&mut self, key: &[u8]) -> Result<Option<&Bytes>, Failure> {
         match self.lookup(key) {
             None => Ok(None),
-            Some(entry) => match &entry.value {
-                Value::String(bytes) => Ok(Some(bytes)),
-            },
+            Some(entry) => entry.value.string().map(Some).ok_or(WRONG_TYPE.into()),
         }
+    }
+
+    /// The hash under a key.
+    ///
+    /// # Errors
+    /// WRONGTYPE when it is something else.
+    pub(super) fn lookup_hash(&mut self, key: &[u8]) -> Result<Option<&Hash>, Failure> {
+        match self.lookup(key) {
+            None => Ok(None),
+            Some(entry) => entry.value.hash().map(Some).ok_or(WRONG_TYPE.into()),
+        }
+    }
+
+    /// Changes the hash under a key. One that is not there begins empty; one that
+    /// becomes empty goes.
+    ///
+    /// # Errors
+    /// WRONGTYPE when it is something else; nothing is changed then.
+    pub(super) fn change_hash<T>(
+        &mut self,
+        key: &[u8],
+        work: impl FnOnce(&mut Hash) -> T,
+    ) -> Result<T, Failure> {
+        let number = self.client.database;
+        if self.lookup_hash(key)?.is_none() {
+            self.state.databases[number].insert(key, Value::Hash(Hash::default()), None);
+        }
+        let changed = self.state.databases[number].modify(key, |value| match value {
+            Value::Hash(hash) => Some((work(hash), hash.is_empty())),
+            Value::String(_) => None,
+        });
+        let (result, is_empty) = changed.flatten().ok_or(WRONG_TYPE)?;
+        if is_empty {
+            self.remove(key);
+        } else {
+            self.state.touch(number, key);
+        }
+        Ok(result)
     }
 
     /// When a key expires, if it is there.
@@ -179,7 +215,8 @@ impl Call<'_> {
 
     /// Deletes all keys of some databases.
     pub(super) fn clear(&mut self, databases: std::ops::Range<usize>) {
-        for number in databases {
+        let mut old = vec![Database::default(); self.state.databases.len()];
+        for number in databases.clone() {
             let database = &mut self.state.databases[number];
             for (key, entry) in database.iter() {
                 self.shared.observer.observe(&Observation::Deleted {
@@ -188,9 +225,9 @@ impl Call<'_> {
                     value: entry.value.string().map(Bytes::as_ref),
                 });
             }
-            database.clear();
+            old[number] = std::mem::take(database);
         }
-        self.state.touch_all();
+        self.state.touch_replaced(&old, &databases);
     }
 
     /// Sends this command as it came to the replicas.

@@ -1,7 +1,8 @@
 //! The server: its clock, what it says of itself, what can be set.
 
 use super::super::glob;
-use super::{COMMANDS, Call, Failure, Outcome, SYNTAX, info};
+use super::super::state::State;
+use super::{COMMANDS, Call, Failure, Outcome, SYNTAX, info, shown};
 
 pub(super) fn time(call: &mut Call<'_>) -> Outcome {
     let wall = call.shared.host.wall();
@@ -77,7 +78,7 @@ const PARAMETERS: &[(&str, &str, bool)] = &[
     ("databases", "16", false),
     ("hz", "10", true),
     ("lazyfree-lazy-expire", "no", false),
-    ("maxmemory", "0", true),
+    (MAX_MEMORY, "0", true),
     ("maxmemory-policy", "noeviction", true),
     ("notify-keyspace-events", "", true),
     ("proto-max-bulk-len", "536870912", true),
@@ -88,6 +89,31 @@ const PARAMETERS: &[(&str, &str, bool)] = &[
     ("slowlog-max-len", "128", true),
     ("timeout", "0", true),
 ];
+
+const MAX_MEMORY: &str = "maxmemory";
+
+/// What `CONFIG SET maxmemory` was last told, bytes; 0: no limit.
+pub(super) fn maxmemory(state: &State) -> usize {
+    state.parameters.get(MAX_MEMORY).and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
+}
+
+/// `100`, `1k` (1000), `1kb` (1024) and so on, bytes.
+fn memory_value(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?.to_ascii_lowercase();
+    let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit: u64 = match unit {
+        "" | "b" => 1,
+        "k" => 1_000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit)
+}
 
 fn value(call: &Call<'_>, name: &'static str, default: &str) -> String {
     call.state.parameters.get(name).cloned().unwrap_or_else(|| default.to_owned())
@@ -148,7 +174,15 @@ fn config_set(call: &mut Call<'_>) -> Outcome {
         let (name, _, true) = *known else {
             return Err(immutable(known.0));
         };
-        wanted.push((name, String::from_utf8_lossy(&pairs[index + 1]).into_owned()));
+        let mut value = String::from_utf8_lossy(&pairs[index + 1]).into_owned();
+        if name == MAX_MEMORY {
+            let bytes = memory_value(&pairs[index + 1]).ok_or(
+                "ERR CONFIG SET failed (possibly related to argument 'maxmemory') - argument \
+                 must be a memory value",
+            )?;
+            value = bytes.to_string();
+        }
+        wanted.push((name, value));
     }
     call.state.parameters.extend(wanted);
     call.reply.ok();
@@ -156,7 +190,9 @@ fn config_set(call: &mut Call<'_>) -> Outcome {
 }
 
 fn unknown_parameter(given: &[u8]) -> Failure {
-    [b"ERR Unknown option or number of arguments for CONFIG SET - '", given, b"'"].concat().into()
+    [&b"ERR Unknown option or number of arguments for CONFIG SET - '"[..], shown(given), b"'"]
+        .concat()
+        .into()
 }
 
 fn immutable(name: &str) -> Failure {

@@ -98,21 +98,21 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     let (key, value) = (&arguments[1], &arguments[2]);
     let observer = &call.shared.observer.clone();
     let origin = call.client.origin;
-    let present = call.lookup_string(key)?;
+    // Whatever it is, it is replaced; but only a string can be answered.
+    let previous = if options.get { call.lookup_string(key)?.cloned() } else { None };
+    let found = call.lookup_expiry(key);
     if options.if_absent
-        && let Some(present) = present
+        && let Some(entry) = call.lookup(key)
     {
-        observer.observe(&Observation::SetRefused { origin, key, value, present });
-        let present = present.clone();
-        if options.get {
-            call.reply.bulk(&present);
-        } else {
-            call.reply.null();
+        if let Some(present) = entry.value.string() {
+            observer.observe(&Observation::SetRefused { origin, key, value, present });
+        }
+        match previous {
+            Some(previous) => call.reply.bulk(&previous),
+            None => call.reply.null(),
         }
         return Ok(());
     }
-    let previous = if options.get { present.cloned() } else { None };
-    let found = call.lookup_expiry(key);
     if options.if_present && found.is_none() {
         call.reply.null();
         return Ok(());
@@ -170,8 +170,10 @@ pub(super) fn setnx(call: &mut Call<'_>) -> Outcome {
     let (key, value) = (&arguments[1], &arguments[2]);
     let observer = &call.shared.observer.clone();
     let origin = call.client.origin;
-    if let Some(present) = call.lookup_string(key)? {
-        observer.observe(&Observation::SetRefused { origin, key, value, present });
+    if let Some(entry) = call.lookup(key) {
+        if let Some(present) = entry.value.string() {
+            observer.observe(&Observation::SetRefused { origin, key, value, present });
+        }
         call.reply.integer(0);
     } else {
         call.put_string(key, Bytes::copy_from_slice(value), None);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::super::codec::{Arguments, ReplyEncoder};
 use super::super::observe::Origin;
-use super::super::state::{Client, Shared, Transaction};
+use super::super::state::{Client, Shared, Transaction, Watcher};
 use super::{Call, Outcome, WRITE, check_write, find, run};
 
 pub(super) fn multi(call: &mut Call<'_>) -> Outcome {
@@ -28,7 +28,7 @@ pub(super) fn queue(
     let command = arguments.to_owned();
     transaction.bytes += command.memory_bytes();
     let limit = if client.origin == Origin::Master {
-        usize::MAX
+        shared.settings.resync_limit_bytes
     } else {
         shared.settings.requests.buffered_bytes
     };
@@ -108,12 +108,17 @@ fn first_refusal(call: &Call<'_>, transaction: &Transaction) -> Option<super::Fa
 
 /// Changed, or expired since, which nobody may have noticed yet.
 fn watched_key_changed(call: &mut Call<'_>) -> bool {
-    let expired = call.client.watched.iter().any(|((database, key), was_present)| {
-        let entry = call.state.databases[*database].get(key);
-        let expires_at_ms = entry.and_then(|entry| entry.expires_at_ms);
-        *was_present && expires_at_ms.is_some_and(|at_ms| call.now_ms > at_ms)
-    });
-    expired || call.client.watch.as_ref().is_some_and(|touched| touched.load(Ordering::Relaxed))
+    let Some(touched) = &call.client.watch else { return false };
+    let state = &*call.state;
+    touched.load(Ordering::Relaxed)
+        || call.client.watched.iter().any(|watched| {
+            let mine = state.watches.get(watched).and_then(|watchers| {
+                watchers.iter().find(|watcher| Arc::ptr_eq(&watcher.touched, touched))
+            });
+            let entry = state.databases[watched.0].get(&watched.1);
+            mine.is_some_and(|watcher| !watcher.expired)
+                && entry.is_some_and(|entry| entry.is_expired(call.now_ms))
+        })
 }
 
 pub(super) fn watch(call: &mut Call<'_>) -> Outcome {
@@ -123,12 +128,13 @@ pub(super) fn watch(call: &mut Call<'_>) -> Outcome {
     let touched = call.client.watch.get_or_insert_with(|| Arc::new(AtomicBool::new(false))).clone();
     let database = call.client.database;
     for key in call.arguments.from(1).iter() {
-        // What has expired already is watched as absent.
-        let present = call.lookup(key).is_some();
+        // Looked at without removing it: who watches changes nothing.
+        let entry = call.state.databases[database].get(key);
+        let expired = entry.is_some_and(|entry| entry.is_expired(call.now_ms));
         let key: (usize, Arc<[u8]>) = (database, key.into());
-        if !call.client.watched.contains_key(&key) {
-            call.client.watched.insert(key.clone(), present);
-            call.state.watches.entry(key).or_default().push(touched.clone());
+        if call.client.watched.insert(key.clone()) {
+            let watcher = Watcher { touched: touched.clone(), expired };
+            call.state.watches.entry(key).or_default().push(watcher);
         }
     }
     call.reply.ok();

@@ -65,7 +65,9 @@ async fn attend(shared: Arc<Shared>, mut stream: Stream, place: Place) {
                 Ok(Some(arguments)) => goes_on = answer(&shared, arguments, &mut reply),
                 Ok(None) => break,
                 Err(error) => {
-                    reply.error(format!("ERR {error}").as_bytes());
+                    if let Some(text) = error.reply() {
+                        reply.error(&text);
+                    }
                     goes_on = false;
                 }
             }

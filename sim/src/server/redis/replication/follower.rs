@@ -14,19 +14,36 @@ use std::time::Duration;
 use lockstorm::host::{BoxFuture, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::super::codec::{ReplyEncoder, RequestDecoder, RequestLimits, append_command};
+use super::super::codec::{
+    ReplyEncoder, RequestDecoder, RequestError, RequestLimits, append_command,
+};
 use super::super::command::execute;
 use super::super::observe::{Observation, Origin};
 use super::super::rdb;
 use super::super::settings::Master;
-use super::super::state::{Client, Role, Shared, State};
+use super::super::state::{Client, DATABASES, Role, Shared, State};
 use super::FollowerLink;
 
 const RETRY: Duration = Duration::from_secs(1);
 const ACKNOWLEDGE: Duration = Duration::from_secs(1);
 
+/// How much of a reply to the master is made before it is discarded.
+const DISCARDED_MAX_BYTES: usize = 64 * 1024;
+
 /// How long one line of a master may be.
 const LINE_MAX_BYTES: usize = 64 * 1024;
+
+/// The largest offset that a master may begin with: half of what `INFO` and `ROLE` can
+/// tell, so that no stream ever gets there from it.
+const OFFSET_MAX: u64 = i64::MAX as u64 / 2;
+
+/// A history's id is 40 visible characters.
+fn check_id(id: &str) -> io::Result<()> {
+    if id.len() == 40 && id.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Ok(());
+    }
+    Err(invalid("malformed replication id"))
+}
 
 fn invalid(text: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text.into())
@@ -104,12 +121,17 @@ impl Follower {
         let mut words = answer.split(' ');
         match (words.next(), words.next(), words.next()) {
             (Some("+FULLRESYNC"), Some(id), Some(offset)) => {
-                let offset = offset.parse().map_err(|_| invalid("malformed +FULLRESYNC"))?;
+                let offset = offset.parse().ok().filter(|offset| *offset <= OFFSET_MAX);
+                let offset = offset.ok_or_else(|| invalid("malformed +FULLRESYNC"))?;
+                check_id(id)?;
                 self.with_link(|link| link.is_syncing = true)?;
                 let file = reader.file().await?;
                 self.load(&file, id, offset)?;
             }
-            (Some("+CONTINUE"), id, _) => self.go_on(id)?,
+            (Some("+CONTINUE"), id, _) => {
+                id.map_or(Ok(()), check_id)?;
+                self.go_on(id)?;
+            }
             _ => return Err(invalid(format!("the master answers PSYNC with {answer}"))),
         }
         reader.follow_stream().await
@@ -117,11 +139,11 @@ impl Follower {
 
     /// Replaces the data set by the master's.
     fn load(&self, file: &[u8], id: &str, offset: u64) -> io::Result<()> {
-        let new = rdb::read(file, super::super::state::DATABASES)
-            .map_err(|error| invalid(error.to_string()))?;
+        let limit = self.shared.settings.resync_limit_bytes;
+        let new = rdb::read(file, DATABASES, limit).map_err(|error| invalid(error.to_string()))?;
         self.with(|state| {
             let old = std::mem::replace(&mut state.databases, new);
-            state.touch_all();
+            state.touch_replaced(&old, &(0..DATABASES));
             state.replication.id = id.to_owned();
             state.replication.previous = None;
             state.replication.offset = offset;
@@ -288,11 +310,12 @@ impl Reader<'_> {
 
     async fn follow_stream(self) -> io::Result<()> {
         let Reader { stream, buffer, taken, follower } = self;
-        // The master is trusted with the size of its commands.
+        // The master's commands may be as large as its data set, and no larger.
+        let limit_bytes = follower.shared.settings.resync_limit_bytes;
         let limits = RequestLimits {
             arguments: i64::from(i32::MAX),
             argument_bytes: i64::from(u32::MAX),
-            buffered_bytes: u32::MAX as usize,
+            buffered_bytes: limit_bytes,
         };
         let mut decoder = RequestDecoder::new(limits);
         decoder.feed(&buffer[taken..]);
@@ -310,8 +333,9 @@ impl Reader<'_> {
             stream,
             decoder,
             client,
-            discarded: ReplyEncoder::default(),
+            discarded: ReplyEncoder::with_limit(DISCARDED_MAX_BYTES),
             transaction: Vec::new(),
+            limit_bytes,
             acknowledge: follower.shared.host.sleep(ACKNOWLEDGE),
         };
         streaming.run().await
@@ -329,6 +353,8 @@ struct Streaming<'a> {
     /// The bytes of a transaction that is not yet executed: its effects and its
     /// part of the offset come together.
     transaction: Vec<u8>,
+    /// How large the data set, and a transaction, may become.
+    limit_bytes: usize,
     acknowledge: BoxFuture<'static, ()>,
 }
 
@@ -380,7 +406,7 @@ impl Streaming<'_> {
 
     /// Executes what has arrived. True if the master asks how far this server is.
     fn apply(&mut self) -> io::Result<bool> {
-        let Streaming { follower, decoder, client, discarded, transaction, .. } = self;
+        let Streaming { follower, decoder, client, discarded, transaction, limit_bytes, .. } = self;
         let shared = &follower.shared;
         let mut is_asked = false;
         let applied = follower.with(|state| {
@@ -392,9 +418,14 @@ impl Streaming<'_> {
                 is_asked |= is_question;
                 if !is_question {
                     execute(shared, state, client, arguments, discarded);
-                    discarded.bytes_mut().clear();
+                    discarded.clear();
+                    // What only its own clients can ask of a master.
+                    client.next = None;
                 }
                 transaction.extend_from_slice(decoder.last_command());
+                if transaction.len() > *limit_bytes || state.used_bytes() > *limit_bytes {
+                    return Err(RequestError::TooMuch);
+                }
                 if client.transaction.is_none() {
                     state.replication.followed_database = client.database;
                     shared.feed(state, transaction);
@@ -402,7 +433,7 @@ impl Streaming<'_> {
                 }
             }
         })?;
-        applied.map_err(|error: super::super::codec::RequestError| invalid(error.to_string()))?;
+        applied.map_err(|error| invalid(error.to_string()))?;
         Ok(is_asked)
     }
 

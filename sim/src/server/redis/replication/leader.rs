@@ -36,8 +36,16 @@ pub(in super::super) async fn serve(
         snapshot(&shared, client.id);
     }
     let id = client.id;
-    let mut link =
-        Link { shared: shared.clone(), id, stream, decoder, wake, chunk: Vec::new(), written: 0 };
+    let mut link = Link {
+        shared: shared.clone(),
+        id,
+        stream,
+        decoder,
+        wake,
+        chunk: Vec::new(),
+        written: 0,
+        was_stalled: false,
+    };
     // However it ends, it ends: the replica will come again.
     let _ = link.run().await;
     let mut state = shared.lock();
@@ -117,6 +125,8 @@ struct Link {
     /// Taken from the output buffer, on its way to the kernel.
     chunk: Vec<u8>,
     written: usize,
+    /// The gate was stalled when output was last to be taken.
+    was_stalled: bool,
 }
 
 enum Event {
@@ -148,7 +158,8 @@ impl Link {
         if replica.closing || replica.output.len() > limit {
             return false;
         }
-        if self.written == self.chunk.len() && !self.shared.gate.is_stalled() {
+        self.was_stalled = self.shared.gate.is_stalled();
+        if self.written == self.chunk.len() && !self.was_stalled {
             self.chunk.clear();
             self.written = 0;
             std::mem::swap(&mut self.chunk, &mut replica.output);
@@ -170,17 +181,23 @@ impl Link {
     /// The next thing that can be done. Writing comes first: replication should not
     /// wait for acknowledgements.
     async fn event(&mut self) -> io::Result<Event> {
-        let Link { shared, stream, decoder, wake, chunk, written, .. } = self;
+        let Link { shared, stream, decoder, wake, chunk, written, was_stalled, .. } = self;
         let mut woken = pin!(wake.notified());
         // Before the gate is looked at, so that no opening is missed.
         let mut opened = pin!(shared.gate.opened());
+        if *was_stalled && !shared.gate.is_stalled() {
+            // Another thread has opened it since: what waits is to be taken now.
+            return Ok(Event::Woken);
+        }
         let has_output = *written < chunk.len();
         std::future::poll_fn(|context: &mut Context<'_>| {
-            if shared.gate.is_stalled() {
-                if opened.as_mut().poll(context).is_ready() {
-                    return Poll::Ready(Ok(Event::Woken));
-                }
-            } else if has_output
+            // Also while the gate is open: it may have been stalled when output was to be
+            // taken, and this is who tells that it is not any more.
+            if opened.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Ok(Event::Woken));
+            }
+            if has_output
+                && !shared.gate.is_stalled()
                 && let Poll::Ready(count) =
                     Pin::new(&mut *stream).poll_write(context, &chunk[*written..])
             {

@@ -4,10 +4,13 @@ use mlua::{Lua, Table, Value};
 
 use super::super::codec::number::{general, parse_integer};
 use super::super::codec::{OwnedArguments, ReplyEncoder};
+use super::super::command::{Failure, Outcome};
 
 /// How deep tables may nest in a reply; deeper ones are answered with an error, as
 /// Redis does when its Lua stack is full.
 const DEPTH_MAX: usize = 128;
+
+const TOO_LARGE: &str = "ERR the script's result exceeds the limit of a reply";
 
 /// Appends a command's argument. False: neither a string nor a number.
 pub(super) fn push_argument(arguments: &mut OwnedArguments, value: &Value) -> bool {
@@ -134,104 +137,124 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// What a script's result is to the client.
-pub(super) fn reply(reply: &mut ReplyEncoder, value: &Value, resp3: bool) -> mlua::Result<()> {
-    append(reply, value, resp3, 0)
+/// What a script's result is to the client. It may have at most `elements` elements,
+/// tables and what is in them.
+pub(super) fn reply(
+    reply: &mut ReplyEncoder,
+    value: &Value,
+    resp3: bool,
+    elements: u64,
+) -> Outcome {
+    Writer { reply, resp3, elements }.append(value, 0)
 }
 
-fn append(reply: &mut ReplyEncoder, value: &Value, resp3: bool, depth: usize) -> mlua::Result<()> {
-    match value {
-        Value::String(text) => reply.bulk(&text.as_bytes()),
-        Value::Integer(integer) => reply.integer(*integer),
-        Value::Number(number) => reply.integer(truncate(*number)),
-        Value::Boolean(boolean) if resp3 => reply.boolean(*boolean),
-        Value::Boolean(true) => reply.integer(1),
-        Value::Table(table) => append_table(reply, table, resp3, depth)?,
-        _ => reply.null(),
+struct Writer<'a> {
+    reply: &'a mut ReplyEncoder,
+    resp3: bool,
+    /// How many more there may be.
+    elements: u64,
+}
+
+impl Writer<'_> {
+    fn append(&mut self, value: &Value, depth: usize) -> Outcome {
+        // A small table that contains itself twice has more elements than there is time.
+        self.elements = self.elements.checked_sub(1).ok_or(TOO_LARGE)?;
+        if self.reply.is_full() {
+            return Err(TOO_LARGE.into());
+        }
+        match value {
+            Value::String(text) => self.reply.bulk(&text.as_bytes()),
+            Value::Integer(integer) => self.reply.integer(*integer),
+            Value::Number(number) => self.reply.integer(truncate(*number)),
+            Value::Boolean(boolean) if self.resp3 => self.reply.boolean(*boolean),
+            Value::Boolean(true) => self.reply.integer(1),
+            Value::Table(table) => self.append_table(table, depth)?,
+            _ => self.reply.null(),
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn append_table(&mut self, table: &Table, depth: usize) -> Outcome {
+        if depth >= DEPTH_MAX {
+            self.reply.error(b"ERR reached lua stack limit");
+            return Ok(());
+        }
+        if self.append_line(table)? || self.append_wrapped(table, depth)? {
+            return Ok(());
+        }
+        // Up to the first nil.
+        let mut length = 0;
+        while !matches!(table.raw_get(length + 1)?, Value::Nil) {
+            length += 1;
+        }
+        self.reply.array(length);
+        for index in 1..=length {
+            self.append(&table.raw_get(index)?, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    /// `{err=…}` and `{ok=…}`. False: it is neither.
+    fn append_line(&mut self, table: &Table) -> Result<bool, Failure> {
+        if let Value::String(text) = table.raw_get("err")? {
+            self.reply.error(&text.as_bytes());
+            return Ok(true);
+        }
+        if let Value::String(text) = table.raw_get("ok")? {
+            self.reply.simple(&text.as_bytes());
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// A type of RESP3 in a table of one field. False: it is none.
+    fn append_wrapped(&mut self, table: &Table, depth: usize) -> Result<bool, Failure> {
+        match table.raw_get("double")? {
+            Value::Number(number) => self.reply.double(number),
+            Value::Integer(integer) => self.reply.double(integer as f64),
+            _ => return self.append_collection(table, depth),
+        }
+        Ok(true)
+    }
+
+    fn append_collection(&mut self, table: &Table, depth: usize) -> Result<bool, Failure> {
+        if let Value::Table(map) = table.raw_get("map")? {
+            let pairs = pairs(&map)?;
+            self.reply.map(pairs.len());
+            for (key, value) in &pairs {
+                self.append(key, depth + 1)?;
+                self.append(value, depth + 1)?;
+            }
+            return Ok(true);
+        }
+        if let Value::Table(set) = table.raw_get("set")? {
+            let pairs = pairs(&set)?;
+            self.reply.set(pairs.len());
+            for (key, _) in &pairs {
+                self.append(key, depth + 1)?;
+            }
+            return Ok(true);
+        }
+        if let Value::String(digits) = table.raw_get("big_number")? {
+            self.reply.big_number(&digits.as_bytes());
+            return Ok(true);
+        }
+        if let Value::Table(verbatim) = table.raw_get("verbatim_string")?
+            && let (Value::String(format), Value::String(text)) =
+                (verbatim.raw_get("format")?, verbatim.raw_get("string")?)
+        {
+            let format: [u8; 3] = format.as_bytes().as_ref().try_into().unwrap_or(*b"txt");
+            self.reply.verbatim(&format, &text.as_bytes());
+            return Ok(true);
+        }
+        Ok(false)
+    }
 }
 
 /// As C converts doubles to integers on the machines that Redis runs on.
 fn truncate(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
-}
-
-fn append_table(
-    reply: &mut ReplyEncoder,
-    table: &Table,
-    resp3: bool,
-    depth: usize,
-) -> mlua::Result<()> {
-    if depth >= DEPTH_MAX {
-        reply.error(b"ERR reached lua stack limit");
-        return Ok(());
-    }
-    match table.raw_get("err")? {
-        Value::String(text) => {
-            reply.error(&text.as_bytes());
-            return Ok(());
-        }
-        Value::Nil => {}
-        _ => {}
-    }
-    if let Value::String(text) = table.raw_get("ok")? {
-        reply.simple(&text.as_bytes());
-        return Ok(());
-    }
-    match table.raw_get("double")? {
-        Value::Number(number) => {
-            reply.double(number);
-            return Ok(());
-        }
-        Value::Integer(integer) => {
-            reply.double(integer as f64);
-            return Ok(());
-        }
-        _ => {}
-    }
-    if let Value::Table(map) = table.raw_get("map")? {
-        let pairs = pairs(&map)?;
-        reply.map(pairs.len());
-        for (key, value) in &pairs {
-            append(reply, key, resp3, depth + 1)?;
-            append(reply, value, resp3, depth + 1)?;
-        }
-        return Ok(());
-    }
-    if let Value::Table(set) = table.raw_get("set")? {
-        let pairs = pairs(&set)?;
-        reply.set(pairs.len());
-        for (key, _) in &pairs {
-            append(reply, key, resp3, depth + 1)?;
-        }
-        return Ok(());
-    }
-    if let Value::String(digits) = table.raw_get("big_number")? {
-        reply.big_number(&digits.as_bytes());
-        return Ok(());
-    }
-    if let Value::Table(verbatim) = table.raw_get("verbatim_string")?
-        && let (Value::String(format), Value::String(text)) =
-            (verbatim.raw_get("format")?, verbatim.raw_get("string")?)
-    {
-        let format: [u8; 3] = format.as_bytes().as_ref().try_into().unwrap_or(*b"txt");
-        reply.verbatim(&format, &text.as_bytes());
-        return Ok(());
-    }
-    let mut elements = Vec::new();
-    for element in table.sequence_values::<Value>() {
-        match element? {
-            Value::Nil => break,
-            element => elements.push(element),
-        }
-    }
-    reply.array(elements.len());
-    for element in &elements {
-        append(reply, element, resp3, depth + 1)?;
-    }
-    Ok(())
 }
 
 fn pairs(table: &Table) -> mlua::Result<Vec<(Value, Value)>> {

@@ -4,12 +4,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use mlua::{Lua, MultiValue, Table, Value};
+use mlua::{Function, Lua, MultiValue, Table, Value};
 
 use super::super::codec::{OwnedArguments, Protocol, ReplyEncoder};
 use super::super::command::{Call, execute_for_script};
 use super::random::Random48;
-use super::{Sha, convert};
+use super::{Run, Sha, convert};
 
 /// What the host functions of a run work on besides the command call.
 #[derive(Debug, Default)]
@@ -94,6 +94,7 @@ pub(super) fn functions(lua: &Lua, run_state: &Arc<RunState>) -> mlua::Result<Ta
             Ok(())
         })?,
     )?;
+    host.raw_set("repetition", lua.create_function(|lua, rep: Function| repetition(lua, rep))?)?;
     let state = run_state.clone();
     host.raw_set(
         "random",
@@ -113,12 +114,36 @@ pub(super) fn functions(lua: &Lua, run_state: &Arc<RunState>) -> mlua::Result<Ta
     Ok(host)
 }
 
+/// `string.rep` around Lua's own. A function of ours, not of Lua: in `return
+/// string.rep(…)` the script's frame must stay, because errors name it.
+fn repetition(lua: &Lua, rep: Function) -> mlua::Result<Function> {
+    lua.create_function(move |lua, values: MultiValue| {
+        let wrong = |number: usize, wanted: &str| {
+            let given = values.get(number - 1).map_or("no value", Value::type_name);
+            let place = match lua.inspect_stack(1, |debug| debug.current_line()).flatten() {
+                Some(line) => format!("user_script:{line}: "),
+                None => String::new(),
+            };
+            let text = format!("bad argument #{number} to 'rep' ({wanted} expected, got {given})");
+            raise(format!("ERR {place}{text}").as_bytes())
+        };
+        let text = values.front().cloned().unwrap_or(Value::Nil);
+        let Some(text) = lua.coerce_string(text)? else { return wrong(1, "string") };
+        let count = values.get(1).cloned().unwrap_or(Value::Nil);
+        let Some(count) = lua.coerce_number(count)? else { return wrong(2, "number") };
+        if text.as_bytes().is_empty() {
+            return Ok(text);
+        }
+        rep.call((text, count))
+    })
+}
+
 /// `redis.call`: one command, its reply as a Lua value. Errors are raised.
 pub(super) fn command(
     lua: &Lua,
     call: &mut Call<'_>,
     run_state: &RunState,
-    read_only: bool,
+    run: &mut Run,
     values: MultiValue,
     scratch: &mut OwnedArguments,
     reply: &mut ReplyEncoder,
@@ -133,7 +158,9 @@ pub(super) fn command(
         }
     }
     let resp3 = run_state.resp3.load(Ordering::Relaxed);
-    reply.bytes_mut().clear();
+    reply.clear();
+    // It becomes Lua's.
+    reply.set_limit(call.shared.settings.script_memory_bytes);
     reply.set_protocol(if resp3 { Protocol::Resp3 } else { Protocol::Resp2 });
     let mut silent = Default::default();
     let replicates = run_state.replicates.load(Ordering::Relaxed);
@@ -148,7 +175,8 @@ pub(super) fn command(
         name: call.name,
         may_block: false,
     };
-    match execute_for_script(&mut inner, read_only) {
+    match execute_for_script(&mut inner, run.read_only, &mut run.memory) {
+        Ok(()) if reply.is_full() => raise(b"ERR the reply exceeds the limit of Lua's memory"),
         Ok(()) => convert::value(lua, reply.bytes(), resp3),
         Err(failure) => raise(&failure.0),
     }

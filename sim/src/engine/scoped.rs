@@ -1,0 +1,92 @@
+//! A task of one incarnation of one node, in whoever's runtime it runs.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use lockstorm::host::BoxFuture;
+
+use super::senses;
+use super::world::{NodeId, Panic, Touch, World, panic_message};
+
+/// May a task run?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    Run,
+    Frozen,
+    Dead,
+    /// The run is stuck and about to be ended.
+    NoTurn,
+}
+
+/// A task of one incarnation of one node.
+pub struct Scoped {
+    world: Arc<World>,
+    node: NodeId,
+    incarnation: u32,
+    group: &'static str,
+    future: Option<BoxFuture<'static, ()>>,
+}
+
+impl Scoped {
+    /// Runs `future` as part of this incarnation of a node.
+    pub(super) fn new(
+        world: Arc<World>,
+        (node, incarnation): (NodeId, u32),
+        group: &'static str,
+        future: BoxFuture<'static, ()>,
+    ) -> Scoped {
+        Scoped { world, node, incarnation, group, future: Some(future) }
+    }
+}
+
+impl Future for Scoped {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let id = (self.node, self.incarnation);
+        match self.world.admit(id, self.group, context.waker()) {
+            Admission::Dead => {
+                self.future = None;
+                Poll::Ready(())
+            }
+            Admission::NoTurn => Poll::Pending,
+            Admission::Frozen => {
+                self.world.touch(Touch::Frozen { node: self.node });
+                Poll::Pending
+            }
+            Admission::Run => self.run(context),
+        }
+    }
+}
+
+impl Scoped {
+    fn run(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let node = self.node;
+        let Some(future) = self.future.as_mut() else { return Poll::Ready(()) };
+        let poll = || senses::of_node(node, || future.as_mut().poll(context));
+        match catch_unwind(AssertUnwindSafe(poll)) {
+            Ok(poll) => poll,
+            Err(payload) => {
+                let message = panic_message(&*payload);
+                self.world.panicked(Panic { node, group: self.group, message });
+                self.future = None;
+                Poll::Ready(())
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Scoped {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Scoped")
+            .field("node", &self.node)
+            .field("incarnation", &self.incarnation)
+            .field("group", &self.group)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,191 @@
+//! What third-party code on a simulated node senses of time and chance when it asks the
+//! C library instead of the host: the node's clocks, and draws keyed by the node.
+//!
+//! This crate does not replace the C library's functions. A program that wants them
+//! replaced links the crate `lockstorm-interpose` and hands it the three functions here
+//! ([`monotonic_ns`], [`wall_ns`], [`entropy`]). They answer on the thread of a run only;
+//! everywhere else the real clock and real entropy go on, so watchdogs, benchmarks and
+//! real sockets of the same program keep working.
+//!
+//! They never wait for a lock: third-party code may ask while one of ours is held. Then
+//! the clock answers with true simulated time, which is the same in every run.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::clock::WALL_ORIGIN_US;
+use super::world::{NodeId, World};
+use crate::draw::Draw;
+use crate::history::Name;
+
+/// Where monotonic clocks begin, ns: not at zero, because programs subtract from them.
+const MONOTONIC_ORIGIN_NS: u64 = 1_000_000_000_000;
+
+thread_local! {
+    static RUN: RefCell<Option<Run>> = const { RefCell::new(None) };
+    static NODE: Cell<Option<NodeId>> = const { Cell::new(None) };
+}
+
+/// The run of this thread.
+struct Run {
+    world: Arc<World>,
+    names: Vec<Name>,
+    draws: BTreeMap<Option<NodeId>, Draw>,
+}
+
+/// Ends the run of this thread when dropped, if it began it.
+#[derive(Debug)]
+pub struct Entered {
+    began: bool,
+}
+
+/// A run begins on this thread, unless it has begun already. Do this before anything else
+/// on the thread: the standard library draws the keys of a thread's hash maps once, and
+/// tokio's clock begins with a reading of the C library's when its runtime is built.
+pub fn enter(world: &Arc<World>) -> Entered {
+    let is_known =
+        RUN.with(|place| place.borrow().as_ref().is_some_and(|run| Arc::ptr_eq(&run.world, world)));
+    if is_known {
+        return Entered { began: false };
+    }
+    let names = (0..world.len()).map(|index| world.name(NodeId(index as u16))).collect();
+    let run = Run { world: world.clone(), names, draws: BTreeMap::new() };
+    RUN.with(|place| *place.borrow_mut() = Some(run));
+    Entered { began: true }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        if !self.began {
+            return;
+        }
+        // On a thread that is being torn down there is nothing to end.
+        let _ = RUN.try_with(|place| place.borrow_mut().take());
+        let _ = NODE.try_with(|node| node.set(None));
+    }
+}
+
+/// Does `work` as a program of `node`.
+pub(super) fn of_node<R>(node: NodeId, work: impl FnOnce() -> R) -> R {
+    let before = NODE.with(|place| place.replace(Some(node)));
+    let _restore = Restore(before);
+    work()
+}
+
+/// Does `work` as nobody's program.
+pub(super) fn of_nobody<R>(work: impl FnOnce() -> R) -> R {
+    let before = NODE.with(|place| place.replace(None));
+    let _restore = Restore(before);
+    work()
+}
+
+/// The node whose program runs on this thread now.
+pub(super) fn node() -> Option<NodeId> {
+    NODE.try_with(Cell::get).ok().flatten()
+}
+
+/// Names the node whose program runs on this thread from now on.
+pub(super) fn set_node(node: Option<NodeId>) {
+    NODE.with(|place| place.set(node));
+}
+
+struct Restore(Option<NodeId>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        let _ = NODE.try_with(|place| place.set(self.0));
+    }
+}
+
+/// The run of this thread and the node whose program runs; `None` where there is none.
+/// Nothing stays borrowed: what is asked of the world may come back here.
+fn run() -> Option<(Arc<World>, Option<NodeId>)> {
+    let world = RUN.try_with(|place| Some(place.try_borrow().ok()?.as_ref()?.world.clone()));
+    Some((world.ok().flatten()?, node()))
+}
+
+/// The monotonic clock of whoever runs on this thread, ns; `None` outside a run.
+pub fn monotonic_ns() -> Option<u64> {
+    let (world, node) = run()?;
+    let reading = node.and_then(|node| world.try_clocks_us(node));
+    let us = reading.map_or_else(|| world.now_us(), |(monotonic_us, _)| monotonic_us);
+    Some(MONOTONIC_ORIGIN_NS + us * 1_000)
+}
+
+/// The wall clock of whoever runs on this thread, ns since the Unix epoch; `None` outside
+/// a run. A wall clock before the epoch reads as the epoch.
+pub fn wall_ns() -> Option<u64> {
+    let (world, node) = run()?;
+    let reading = node.and_then(|node| world.try_clocks_us(node));
+    let truth = || WALL_ORIGIN_US.saturating_add_unsigned(world.now_us());
+    let us = reading.map_or_else(truth, |(_, wall_us)| wall_us);
+    Some(u64::try_from(us).unwrap_or(0).saturating_mul(1_000))
+}
+
+/// Fills `bytes` with draws of whoever runs on this thread; false outside a run.
+pub fn entropy(bytes: &mut [u8]) -> bool {
+    let filled = RUN.try_with(|place| {
+        let mut place = place.try_borrow_mut().ok()?;
+        let run = place.as_mut()?;
+        let node = node();
+        let name: &str = node.and_then(|node| run.names.get(node.index())).map_or("", |name| name);
+        let seed = run.world.seed();
+        let draw = run.draws.entry(node).or_insert_with(|| Draw::new(seed, "entropy", name));
+        for chunk in bytes.chunks_mut(8) {
+            let drawn = draw.bits().to_le_bytes();
+            chunk.copy_from_slice(&drawn[..chunk.len()]);
+        }
+        Some(())
+    });
+    filled.ok().flatten().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::clock::ClockChange;
+
+    fn world() -> Arc<World> {
+        World::new(7, ["app-1", "app-2"].map(Into::into))
+    }
+
+    #[test]
+    fn outside_a_run_there_is_nothing_to_sense() {
+        assert_eq!((monotonic_ns(), wall_ns()), (None, None));
+        assert!(!entropy(&mut [0; 8]));
+        let _entered = enter(&world());
+        assert!(monotonic_ns().is_some());
+        let elsewhere = std::thread::spawn(monotonic_ns).join().unwrap();
+        assert_eq!(elsewhere, None, "another thread is no part of the run");
+    }
+
+    #[test]
+    fn a_node_senses_its_own_clocks() {
+        let world = world();
+        let _entered = enter(&world);
+        world.set_now_us(5_000_000);
+        world.change_clock(NodeId(1), ClockChange::Step { by_us: 250_000 });
+        let wall_us = |node| of_node(node, wall_ns).unwrap() / 1_000;
+        let origin_us = WALL_ORIGIN_US.unsigned_abs();
+        assert_eq!(wall_us(NodeId(0)), origin_us + 5_000_000);
+        assert_eq!(wall_us(NodeId(1)), origin_us + 5_250_000);
+        assert_eq!(of_node(NodeId(1), monotonic_ns).unwrap(), MONOTONIC_ORIGIN_NS + 5_000_000_000);
+        assert_eq!(node(), None);
+    }
+
+    #[test]
+    fn draws_of_one_node_do_not_move_those_of_another() {
+        let drawn = |before: usize| {
+            let _entered = enter(&world());
+            let mut bytes = [0; 12];
+            for _ in 0..before {
+                assert!(of_node(NodeId(0), || entropy(&mut [0; 3])));
+            }
+            assert!(of_node(NodeId(1), || entropy(&mut bytes)));
+            bytes
+        };
+        assert_eq!(drawn(0), drawn(5));
+        assert_ne!(drawn(0), [0; 12]);
+    }
+}

@@ -1,0 +1,4 @@
+#!/bin/sh
+# A worker that its first seed kills.
+read -r request
+kill -ABRT $$
