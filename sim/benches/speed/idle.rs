@@ -72,7 +72,7 @@ fn factory(node: u16) -> Factory {
     }
     let config = match node % CLUSTER {
         0 => ConfigFile::new(),
-        _ => ConfigFile::replica_of(&format!("redis-{cluster}-0"), PORT),
+        _ => ConfigFile::replica_of(format!("redis-{cluster}-0"), PORT),
     };
     Arc::new(move |host| {
         let settings =

@@ -1,6 +1,8 @@
 //! Does what the standard library asks of the C library reach the senses, on the thread
 //! that has some, and the kernel everywhere else?
 
+#![expect(clippy::disallowed_methods, reason = "what these answer is what is tested")]
+
 use std::cell::Cell;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;

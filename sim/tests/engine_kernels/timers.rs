@@ -182,6 +182,30 @@ fn what_arrives_unacknowledged_arrives_once() {
 }
 
 #[test]
+fn ten_segments_arrive_unacknowledged_and_the_others_wait() {
+    let log = Scene::new(&["server", "client"])
+        .node(reader)
+        .node(|host, log| async move {
+            let mut stream = host.connect("server:7").await.unwrap();
+            host.sleep(ms(98)).await;
+            for letter in b'a'..=b'n' {
+                stream.write_all(&[letter]).await.unwrap();
+                host.sleep(ms(2)).await;
+            }
+            reads(&host, &log, &mut stream).await;
+        })
+        .run(&EventEngine, |control| {
+            at(&control, 50, |control| control.cut(SERVER, CLIENT));
+            at(&control, 250, |control| control.heal(SERVER, CLIENT));
+        });
+    let read: Vec<_> = log.iter().map(|line| line.split_once(' ').unwrap().1).collect();
+    assert_eq!(read.len(), 15, "{log:?}");
+    assert_eq!((read[1], read[10]), ("101000 a", "119000 j"));
+    // With the first retransmission, 200 ms after the first of them.
+    assert_eq!(read[11..], ["302000 k", "302000 l", "302000 m", "302000 n"]);
+}
+
+#[test]
 fn a_cut_of_acknowledgements_touches_them() {
     let log = Scene::new(&["server", "client"])
         .node(reader)

@@ -272,7 +272,7 @@ fn the_same_seed_gives_the_same_run_and_a_reseed_another() {
 #[test]
 fn a_guests_failed_connects_let_time_pass() {
     let mut sim = turmoil::Builder::new().simulation_duration(ms(3_000)).build();
-    sim.host("server", || std::future::pending());
+    sim.host("server", std::future::pending);
     sim.client("client", async {
         let host = guest("client", 1);
         let mut failed = 0;
