@@ -25,10 +25,10 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use mlua::debug::HookTriggers;
-use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
+use mlua::{Function, IntoLuaMulti, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
 use sha1::{Digest, Sha1};
 
-use super::codec::{OwnedArguments, ReplyEncoder};
+use super::codec::{Arguments, OwnedArguments, ReplyEncoder};
 use super::command::{
     Call, Failure, OUT_OF_MEMORY, Outcome, ScriptMemory, check_write, is_out_of_memory,
 };
@@ -85,6 +85,9 @@ struct Flags {
     no_writes: bool,
     allow_oom: bool,
 }
+
+/// More keys and arguments than these are handed over in tables.
+const STRINGS_OF_A_CALL: usize = 64;
 
 /// How much a script may still run.
 #[derive(Debug, Default)]
@@ -289,16 +292,30 @@ impl Engine {
         reply: &mut ReplyEncoder,
     ) -> mlua::Result<MultiValue> {
         let rest = call.arguments.from(3);
-        let key_table = strings(&self.lua, rest.iter().take(keys))?;
-        let argument_table = strings(&self.lua, rest.iter().skip(keys))?;
+        let parameters = self.parameters(keys, &rest)?;
         let run_state = &self.run_state;
         self.lua.scope(|scope| {
             let command = scope.create_function_mut(|lua, values: MultiValue| {
                 host::command(lua, call, run_state, &mut run, values, scratch, reply)
             })?;
             self.redis.raw_set("call", command)?;
-            self.entry.call::<MultiValue>((function, key_table, argument_table))
+            self.entry.call::<MultiValue>((function, parameters))
         })
+    }
+
+    /// The keys and arguments as the prelude's entry takes them.
+    fn parameters(&self, keys: usize, rest: &Arguments<'_>) -> mlua::Result<MultiValue> {
+        if rest.len() > STRINGS_OF_A_CALL {
+            let key_table = strings(&self.lua, rest.iter().take(keys))?;
+            let argument_table = strings(&self.lua, rest.iter().skip(keys))?;
+            return (key_table, argument_table).into_lua_multi(&self.lua);
+        }
+        let mut parameters = Vec::with_capacity(rest.len() + 1);
+        parameters.push(Value::Integer(keys as mlua::Integer));
+        for item in rest.iter() {
+            parameters.push(Value::String(self.lua.create_string(item)?));
+        }
+        Ok(MultiValue::from_vec(parameters))
     }
 
     /// Turns the end of a run into a reply.

@@ -175,6 +175,7 @@ local function text_of(value)
     return tostring(value)
   end
   if kind == 'userdata' then return tostring(value) end
+  if not names then names = setmetatable({}, { __mode = 'k' }) end
   local name = names[value]
   if not name then
     named = named + 1
@@ -299,9 +300,28 @@ local function compile(source)
   return chunk, problem
 end
 
-return compile, redis, function(script, keys, arguments)
-  names, named = setmetatable({}, { __mode = 'k' }), 0
+-- The first `count` of what follows are keys, the others arguments. Made into tables
+-- here: that costs a third of what it costs outside.
+local function split(count, ...)
+  if count == 0 then return {}, { ... } end
+  local keys, arguments = { ... }, {}
+  for index = count + 1, #keys do
+    arguments[index - count] = keys[index]
+    keys[index] = nil
+  end
+  return keys, arguments
+end
+
+local function enter(script, keys, arguments)
+  names, named = nil, 0
   rawset(world, 'KEYS', keys)
   rawset(world, 'ARGV', arguments)
   return finish(xpcall(script, handler))
+end
+
+-- Called with a script and either a number of keys and strings, or two tables, when there
+-- are more strings than a function takes.
+return compile, redis, function(script, keys, ...)
+  if type(keys) == 'number' then return enter(script, split(keys, ...)) end
+  return enter(script, keys, ...)
 end
