@@ -106,10 +106,10 @@ impl<'a> Case<'a> {
     /// Looks everything up.
     pub fn new(history: &'a History, setting: Setting) -> Case<'a> {
         let grants = Grants::of(history, setting.lock_has_records);
-        let losses = records::losses(history, &grants);
         let faults = Faults::of(history);
         let steps = Steps::enough_for(history.events.len());
-        let waits = waits(history);
+        let losses = records::losses(history, &grants, &steps);
+        let waits = waits(history, &steps);
         let undecided = Cell::new(0);
         Case { history, setting, losses, grants, faults, waits, steps, undecided }
     }

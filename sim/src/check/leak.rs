@@ -76,11 +76,11 @@ impl Closed<'_> {
 
 /// Finds `leaked-lock`.
 pub(super) fn leaked(case: &Case<'_>) -> Vec<Finding> {
-    let leaks = closed(case).into_iter().filter(|closed| !closed.is_stuck());
-    let mut found: Vec<Finding> = leaks.map(|closed| tell(case, closed)).collect();
-    found.sort_by_key(|finding| finding.from_us);
-    found.truncate(MOST_OF_A_KIND);
-    found
+    let mut leaks: Vec<Closed<'_>> =
+        closed(case).into_iter().filter(|closed| !closed.is_stuck()).collect();
+    leaks.sort_by_key(|closed| closed.closure);
+    leaks.truncate(MOST_OF_A_KIND);
+    leaks.into_iter().map(|closed| tell(case, closed)).collect()
 }
 
 /// All locks that were closed for too long, each closure once.
@@ -144,7 +144,12 @@ fn watch<'c>(case: &'c Case<'_>) -> (BTreeMap<&'c str, Door>, Crashes) {
                 let door = doors.entry(key).or_default();
                 door.refusals.push((moment, event.id, held_by.clone()));
             }
-            _ => follow_record(&mut doors, event),
+            _ => {
+                if matches!(event.what, What::Promoted { .. }) {
+                    case.steps.take(doors.len() as u64);
+                }
+                follow_record(&mut doors, event);
+            }
         }
     }
     (doors, crashes)
