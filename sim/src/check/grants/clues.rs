@@ -62,8 +62,6 @@ impl Clues {
             let nodes = servers.chain(self.grant.client());
             self.grant.uncertainty_us = nodes.map(|node| clocks.of(node)).max().unwrap_or(0);
         }
-        self.grant.applications.shrink_to_fit();
-        self.grant.acts.shrink_to_fit();
         self.grant
     }
 

@@ -54,6 +54,14 @@ fn attempt_of(event: &Event) -> Option<&Attempt> {
     }
 }
 
+/// Adds to one of many short lists: room for one or two, not for four as `push` makes.
+fn add<T>(list: &mut Vec<T>, value: T) {
+    if list.len() == list.capacity() {
+        list.reserve_exact(list.len().max(1));
+    }
+    list.push(value);
+}
+
 /// The pass.
 pub(super) struct Gathering<'a> {
     history: &'a History,
@@ -162,9 +170,9 @@ impl<'a> Gathering<'a> {
             }
             What::BeliefEnded { attempt, reason } => {
                 if let Some(row) = self.of_attempt(attempt) {
-                    row.belief_ends.push(moment);
+                    add(&mut row.belief_ends, moment);
                     if *reason == BeliefEnd::Told {
-                        row.ends.push(moment);
+                        add(&mut row.ends, moment);
                     }
                 }
             }
@@ -173,8 +181,8 @@ impl<'a> Gathering<'a> {
                     row.held = row.held.saturating_sub(1);
                     // An inner release of nested acquires gives nothing back.
                     if row.held == 0 {
-                        row.belief_ends.push(moment);
-                        row.ends.push(moment);
+                        add(&mut row.belief_ends, moment);
+                        add(&mut row.ends, moment);
                     }
                 }
             }
@@ -183,16 +191,16 @@ impl<'a> Gathering<'a> {
                     // "Not held" tells the holder of the loss; "released" was applied
                     // by now, if nothing observed where.
                     match release {
-                        Release::NotHeld => row.ends.push(moment),
-                        Release::Released if row.held == 0 => row.ends.push(moment),
+                        Release::NotHeld => add(&mut row.ends, moment),
+                        Release::Released if row.held == 0 => add(&mut row.ends, moment),
                         Release::Released | Release::Indeterminate { .. } => {}
                     }
                 }
             }
             What::RenewReturned { attempt, renewal: Renewal::NotHeld } => {
                 if let Some(row) = self.of_attempt(attempt) {
-                    row.belief_ends.push(moment);
-                    row.ends.push(moment);
+                    add(&mut row.belief_ends, moment);
+                    add(&mut row.ends, moment);
                 }
             }
             _ => {}
@@ -208,24 +216,21 @@ impl<'a> Gathering<'a> {
                     && newest.grant.attempt.is_none()
                 {
                     // The new grant of a foreigner takes the place of its old one.
-                    newest.ends.push(moment);
+                    add(&mut newest.ends, moment);
                     self.new_row(key, owner);
                 }
                 let row = self.row(key, owner);
                 row.grant.shared |= shared;
-                row.grant.applications.push(Application {
-                    event: event.id,
-                    moment,
-                    node: event.node.clone(),
-                    lease_us: *lease_us,
-                });
+                let node = event.node.clone();
+                let applied = Application { event: event.id, moment, node, lease_us: *lease_us };
+                add(&mut row.grant.applications, applied);
             }
             What::RecordExtended { key, owner, lease_us } => {
-                self.row(key, owner).renewals.push((moment, *lease_us));
+                add(&mut self.row(key, owner).renewals, (moment, *lease_us));
             }
             What::RecordReleased { key, owner } => {
                 let row = self.row(key, owner);
-                row.ends.push(moment);
+                add(&mut row.ends, moment);
                 row.over = true;
             }
             What::RecordExpired { key, owner } | What::RecordLost { key, owner, .. } => {
@@ -234,7 +239,7 @@ impl<'a> Gathering<'a> {
             What::SessionExpired { records, .. } => {
                 for (key, owner) in records {
                     let row = self.row(key, owner);
-                    row.ends.push(moment);
+                    add(&mut row.ends, moment);
                     row.over = true;
                 }
             }
@@ -248,12 +253,9 @@ impl<'a> Gathering<'a> {
             // Somebody acts who never asked for a lock: a row of its own.
             None => self.new_row("", owner),
         };
-        self.rows[row].grant.acts.push(Act {
-            event: event.id,
-            moment: Moment::of(event),
-            resource: event.node.clone(),
-            accepted,
-        });
+        let (moment, resource) = (Moment::of(event), event.node.clone());
+        let act = Act { event: event.id, moment, resource, accepted };
+        add(&mut self.rows[row].grant.acts, act);
     }
 
     /// Whoever acts without ever having asked for a lock is against the lock that
