@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm::lock::Release;
 
-use super::clues::Clues;
+use super::clues::{Clues, add};
 use super::{Acknowledgement, Act, Application, Grant, Grants};
 use crate::check::interval::Moment;
 use crate::history::{AcquireOutcome, Attempt, BeliefEnd, Event, History, Name, Renewal, What};
@@ -52,14 +52,6 @@ fn attempt_of(event: &Event) -> Option<&Attempt> {
         | What::RenewReturned { attempt, .. } => Some(attempt),
         _ => None,
     }
-}
-
-/// Adds to one of many short lists: room for one or two, not for four as `push` makes.
-fn add<T>(list: &mut Vec<T>, value: T) {
-    if list.len() == list.capacity() {
-        list.reserve_exact(list.len().max(1));
-    }
-    list.push(value);
 }
 
 /// The pass.
@@ -157,10 +149,8 @@ impl<'a> Gathering<'a> {
                 outcome: AcquireOutcome::Granted { token, lease_us, margin_us },
             } => {
                 let row = self.row(key, self.witnesses.owner(attempt));
-                row.held += 1;
-                row.last_reply = moment;
                 row.grant.node.get_or_insert_with(|| event.node.clone());
-                row.grant.acknowledged.get_or_insert(Acknowledgement {
+                row.acknowledged(Acknowledgement {
                     event: event.id,
                     moment,
                     token: *token,
@@ -170,9 +160,9 @@ impl<'a> Gathering<'a> {
             }
             What::BeliefEnded { attempt, reason } => {
                 if let Some(row) = self.of_attempt(attempt) {
-                    add(&mut row.belief_ends, moment);
+                    row.belief_ends(moment);
                     if *reason == BeliefEnd::Told {
-                        add(&mut row.ends, moment);
+                        row.ends(moment);
                     }
                 }
             }
@@ -181,8 +171,8 @@ impl<'a> Gathering<'a> {
                     row.held = row.held.saturating_sub(1);
                     // An inner release of nested acquires gives nothing back.
                     if row.held == 0 {
-                        add(&mut row.belief_ends, moment);
-                        add(&mut row.ends, moment);
+                        row.belief_ends(moment);
+                        row.ends(moment);
                     }
                 }
             }
@@ -191,16 +181,16 @@ impl<'a> Gathering<'a> {
                     // "Not held" tells the holder of the loss; "released" was applied
                     // by now, if nothing observed where.
                     match release {
-                        Release::NotHeld => add(&mut row.ends, moment),
-                        Release::Released if row.held == 0 => add(&mut row.ends, moment),
+                        Release::NotHeld => row.ends(moment),
+                        Release::Released if row.held == 0 => row.ends(moment),
                         Release::Released | Release::Indeterminate { .. } => {}
                     }
                 }
             }
             What::RenewReturned { attempt, renewal: Renewal::NotHeld } => {
                 if let Some(row) = self.of_attempt(attempt) {
-                    add(&mut row.belief_ends, moment);
-                    add(&mut row.ends, moment);
+                    row.belief_ends(moment);
+                    row.ends(moment);
                 }
             }
             _ => {}
@@ -216,21 +206,21 @@ impl<'a> Gathering<'a> {
                     && newest.grant.attempt.is_none()
                 {
                     // The new grant of a foreigner takes the place of its old one.
-                    add(&mut newest.ends, moment);
+                    newest.ends(moment);
                     self.new_row(key, owner);
                 }
                 let row = self.row(key, owner);
                 row.grant.shared |= shared;
                 let node = event.node.clone();
                 let applied = Application { event: event.id, moment, node, lease_us: *lease_us };
-                add(&mut row.grant.applications, applied);
+                row.applied(applied);
             }
             What::RecordExtended { key, owner, lease_us } => {
                 add(&mut self.row(key, owner).renewals, (moment, *lease_us));
             }
             What::RecordReleased { key, owner } => {
                 let row = self.row(key, owner);
-                add(&mut row.ends, moment);
+                row.ends(moment);
                 row.over = true;
             }
             What::RecordExpired { key, owner } | What::RecordLost { key, owner, .. } => {
@@ -239,7 +229,7 @@ impl<'a> Gathering<'a> {
             What::SessionExpired { records, .. } => {
                 for (key, owner) in records {
                     let row = self.row(key, owner);
-                    add(&mut row.ends, moment);
+                    row.ends(moment);
                     row.over = true;
                 }
             }
