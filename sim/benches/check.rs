@@ -5,9 +5,11 @@
 //! compared are the ratios. `-- events N` takes another size, `-- judge N` only judges:
 //! what a profiler or an instruction counter is to look at.
 
+use std::path::Path;
+
 use lockstorm::lock::Release;
-use lockstorm_sim::check::{self, Setting};
-use lockstorm_sim::history::file::{self, Header};
+use lockstorm_sim::check::{self, Judgement, Setting};
+use lockstorm_sim::history::file::{self, Header, Recorded};
 use lockstorm_sim::history::{
     AcquireOutcome, Attempt, Event, EventId, History, Name, StockOperation, What,
 };
@@ -23,6 +25,7 @@ fn main() {
             let history = sale(count.parse().unwrap_or(EVENTS));
             std::hint::black_box(check::judge(&history, &setting()));
         }
+        ["check", path] => judge_file(Path::new(path)),
         ["events", count] => bench(count.parse().unwrap_or(EVENTS)),
         _ => {
             bench(EVENTS / 4);
@@ -45,33 +48,61 @@ fn bench(events: usize) {
     let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
     let path = folder.path().join("history.ndjson.gz");
     let header = Header { setting: setting().to_header(), ..Header::default() };
-    let (written_s, ()) = timed(|| {
+    let written = timed(|| {
         file::save(&path, &header, &history).unwrap_or_else(|error| panic!("{error}"));
     });
     let packed = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
-    let events = history.events.len();
+    println!("{} events, {packed} bytes packed, written in {written}", history.events.len());
     drop(history);
-    let before = peak_mib();
-    let (read_s, recorded) = timed(|| file::read(&path).unwrap_or_else(|error| panic!("{error}")));
+    // In a process of its own, so that the memory is that of `lockstorm check`.
+    let program = std::env::current_exe().unwrap_or_else(|error| panic!("{error}"));
+    let checked = std::process::Command::new(program).arg("check").arg(&path).status();
+    assert!(checked.is_ok_and(|status| status.success()), "the history is not judged");
+}
+
+fn judge_file(path: &Path) {
+    let mut recorded = Recorded::default();
+    let read = timed(|| {
+        recorded = file::read(path).unwrap_or_else(|error| panic!("{error}"));
+    });
     let after_read = peak_mib();
-    let (judged_s, judgement) = timed(|| check::judge(&recorded.history, &setting()));
+    let mut judgement = Judgement::internal();
+    let judged = timed(|| judgement = check::judge(&recorded.history, &setting()));
     println!(
-        "{events} events ({packed} bytes packed): write {written_s:.2} s, read {read_s:.2} s, \
-         judge {judged_s:.2} s, read and judge {:.2} s; judge {:.2} µs an event; peak memory \
-         {before} MiB before, {after_read} MiB read, {} MiB judged; {} ({} grants)",
-        read_s + judged_s,
-        judged_s * 1e6 / events as f64,
+        "    read in {read}, judged in {judged}; peak memory {after_read} MiB read, {} MiB judged; \
+         {} ({} grants)",
         peak_mib(),
         judgement.verdict,
         judgement.numbers.grants,
     );
 }
 
+/// Seconds by the clock on the wall, and those that the processor worked for us: on a
+/// busy machine only these say what it costs.
+struct Cost {
+    wall_s: f64,
+    processor_s: f64,
+}
+
+impl std::fmt::Display for Cost {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{:.2} s ({:.2} s of one core)", self.wall_s, self.processor_s)
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-fn timed<T>(work: impl FnOnce() -> T) -> (f64, T) {
-    let start = std::time::Instant::now();
-    let value = work();
-    (start.elapsed().as_secs_f64(), value)
+fn timed(work: impl FnOnce()) -> Cost {
+    let (start, worked_s) = (std::time::Instant::now(), processor_s());
+    work();
+    Cost { wall_s: start.elapsed().as_secs_f64(), processor_s: processor_s() - worked_s }
+}
+
+/// How long processors have worked for this process, where the system tells.
+fn processor_s() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // After the name in brackets: the 12th and 13th field, in ticks of 10 ms.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
+    fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
 /// The most memory that this process has had, where the system tells.

@@ -18,6 +18,8 @@
 //! blamed, and of several that fit the latest: each added fault would be one that
 //! shrinking cannot remove.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::case::Case;
@@ -229,6 +231,7 @@ impl Faults {
     /// Gathers them.
     pub fn of(history: &History) -> Faults {
         let mut facts: Vec<Fact> = Vec::new();
+        let mut newest: BTreeMap<usize, usize> = BTreeMap::new();
         for event in history.iter() {
             let mark = (Moment::of(event), event.id);
             match &event.what {
@@ -236,12 +239,12 @@ impl Faults {
                     let mut targets = targets.clone();
                     targets.push(event.node.clone());
                     let (fault, family) = (*fault, *family);
+                    newest.insert(fault, facts.len());
                     facts.push(Fact { fault, family, targets, began: mark, touched: None });
                 }
                 What::FaultTouched { fault, .. } => {
-                    let began = facts.iter_mut().rfind(|fact| fact.fault == *fault);
-                    if let Some(fact) = began {
-                        fact.touched.get_or_insert(mark);
+                    if let Some(began) = newest.get(fault) {
+                        facts[*began].touched.get_or_insert(mark);
                     }
                 }
                 _ => {}

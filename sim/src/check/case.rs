@@ -1,7 +1,7 @@
 //! A case: a history, what is known of the lock that made it, and what all checkers
 //! look up.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -96,6 +96,8 @@ pub struct Case<'a> {
     pub faults: Faults,
     /// Who waited.
     pub waits: Vec<Wait<'a>>,
+    /// How often each wait was passed over, once somebody has asked.
+    pub(super) bypasses: OnceCell<BTreeMap<usize, u64>>,
     /// How long the checker at work may still think.
     pub steps: Steps,
     /// How many findings hang on clocks that are not known well enough.
@@ -106,12 +108,13 @@ impl<'a> Case<'a> {
     /// Looks everything up.
     pub fn new(history: &'a History, setting: Setting) -> Case<'a> {
         let grants = Grants::of(history, setting.lock_has_records);
-        let losses = records::losses(history, &grants);
         let faults = Faults::of(history);
         let steps = Steps::enough_for(history.events.len());
-        let waits = waits(history);
+        let losses = records::losses(history, &grants, &steps);
+        let waits = waits(history, &steps);
         let undecided = Cell::new(0);
-        Case { history, setting, losses, grants, faults, waits, steps, undecided }
+        let bypasses = OnceCell::new();
+        Case { history, setting, losses, grants, faults, waits, bypasses, steps, undecided }
     }
 
     /// Notes that something can neither be told nor be excluded.

@@ -82,15 +82,18 @@ struct Graph<'c, 'a> {
 pub(super) fn chains(case: &Case<'_>) -> Vec<Chain> {
     let Some(bound_us) = case.setting.takeover_bound_us else { return Vec::new() };
     let Some(healed) = healed(case) else { return Vec::new() };
+    let since = |wait: &Wait<'_>| wait.span.from.max(healed);
+    let due = |from: Moment| Moment::end_of(from.at_us.saturating_add(bound_us));
+    let is_long = |wait: &Wait<'_>| due(since(wait)) < wait.span.to;
+    if !case.waits.iter().any(is_long) {
+        return Vec::new();
+    }
     let graph = Graph::of(case);
     let mut chains = Vec::new();
-    for (n, wait) in case.waits.iter().enumerate() {
+    for (n, wait) in case.waits.iter().enumerate().filter(|(_, wait)| is_long(wait)) {
         case.steps.take(1);
-        let from = wait.span.from.max(healed);
-        let due = Moment::end_of(from.at_us.saturating_add(bound_us));
-        if due >= wait.span.to {
-            continue;
-        }
+        let from = since(wait);
+        let due = due(from);
         let mut links = Vec::new();
         let mut seen = BTreeMap::new();
         if let Some(circle) = graph.follow(n, (from, due), &mut links, &mut seen) {

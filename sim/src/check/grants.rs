@@ -226,7 +226,9 @@ impl Grants {
     }
 
     fn in_order(mut rows: Vec<Grant>) -> Grants {
-        rows.sort_by_key(Grant::start);
+        // Rows are large: a sort that moves them once, and needs no second table.
+        rows.sort_by_cached_key(Grant::start);
+        rows.shrink_to_fit();
         let acts = rows.iter().enumerate();
         let acts = acts.flat_map(|(row, grant)| grant.acts.iter().map(move |act| (act.event, row)));
         let mut acts: Vec<(EventId, usize)> = acts.collect();

@@ -26,9 +26,8 @@ use super::waits::Ended;
 use crate::history::{Attempt, Event, EventId, Name, What};
 
 /// A record that is, or was, there.
-#[derive(Clone)]
-struct Record {
-    owner: String,
+struct Record<'c> {
+    owner: &'c str,
     event: EventId,
     never_expires: bool,
     there: Interval,
@@ -36,11 +35,11 @@ struct Record {
 
 /// What is known of one lock.
 #[derive(Default)]
-struct Door {
+struct Door<'c> {
     /// Refusals for somebody's record: when, which event, whose record.
-    refusals: Vec<(Moment, EventId, String)>,
+    refusals: Vec<(Moment, EventId, &'c str)>,
     /// Its records in order; only the last may be there still.
-    records: Vec<Record>,
+    records: Vec<Record<'c>>,
 }
 
 /// Proof that a closed lock should be open.
@@ -76,11 +75,11 @@ impl Closed<'_> {
 
 /// Finds `leaked-lock`.
 pub(super) fn leaked(case: &Case<'_>) -> Vec<Finding> {
-    let leaks = closed(case).into_iter().filter(|closed| !closed.is_stuck());
-    let mut found: Vec<Finding> = leaks.map(|closed| tell(case, closed)).collect();
-    found.sort_by_key(|finding| finding.from_us);
-    found.truncate(MOST_OF_A_KIND);
-    found
+    let mut leaks: Vec<Closed<'_>> =
+        closed(case).into_iter().filter(|closed| !closed.is_stuck()).collect();
+    leaks.sort_by_key(|closed| closed.closure);
+    leaks.truncate(MOST_OF_A_KIND);
+    leaks.into_iter().map(|closed| tell(case, closed)).collect()
 }
 
 /// All locks that were closed for too long, each closure once.
@@ -120,7 +119,7 @@ pub(super) fn closed<'c>(case: &'c Case<'_>) -> Vec<Closed<'c>> {
                 closure,
                 events: proof.events,
                 never_expires: record.is_some_and(|record| record.never_expires),
-                held_by: proof.held_by.or_else(|| record.map(|record| record.owner.clone())),
+                held_by: proof.held_by.or_else(|| record.map(|record| record.owner.to_owned())),
                 wait: proof.wait,
             });
         }
@@ -131,8 +130,8 @@ pub(super) fn closed<'c>(case: &'c Case<'_>) -> Vec<Closed<'c>> {
 type Crashes = BTreeMap<Name, Moment>;
 
 /// Reads the history: the locks, and the last crash of each node.
-fn watch<'c>(case: &'c Case<'_>) -> (BTreeMap<&'c str, Door>, Crashes) {
-    let mut doors: BTreeMap<&str, Door> = BTreeMap::new();
+fn watch<'c>(case: &'c Case<'_>) -> (BTreeMap<&'c str, Door<'c>>, Crashes) {
+    let mut doors: BTreeMap<&str, Door<'_>> = BTreeMap::new();
     let mut crashes = Crashes::new();
     for event in case.history.iter() {
         let moment = Moment::of(event);
@@ -142,16 +141,21 @@ fn watch<'c>(case: &'c Case<'_>) -> (BTreeMap<&'c str, Door>, Crashes) {
             }
             What::RecordRefused { key, held_by, .. } => {
                 let door = doors.entry(key).or_default();
-                door.refusals.push((moment, event.id, held_by.clone()));
+                door.refusals.push((moment, event.id, held_by));
             }
-            _ => follow_record(&mut doors, event),
+            _ => {
+                if matches!(event.what, What::Promoted { .. }) {
+                    case.steps.take(doors.len() as u64);
+                }
+                follow_record(&mut doors, event);
+            }
         }
     }
     (doors, crashes)
 }
 
-impl Door {
-    fn record(&mut self) -> Option<&mut Record> {
+impl<'c> Door<'c> {
+    fn record(&mut self) -> Option<&mut Record<'c>> {
         self.records.last_mut().filter(|record| record.there.to == Moment::NEVER)
     }
 
@@ -163,7 +167,7 @@ impl Door {
 }
 
 /// Keeps the records of each lock.
-fn follow_record<'c>(doors: &mut BTreeMap<&'c str, Door>, event: &'c Event) {
+fn follow_record<'c>(doors: &mut BTreeMap<&'c str, Door<'c>>, event: &'c Event) {
     let moment = Moment::of(event);
     match &event.what {
         What::RecordSet { key, owner, lease_us, .. } => {
@@ -172,7 +176,7 @@ fn follow_record<'c>(doors: &mut BTreeMap<&'c str, Door>, event: &'c Event) {
                 record.there.to = moment;
             }
             door.records.push(Record {
-                owner: owner.clone(),
+                owner,
                 event: event.id,
                 never_expires: lease_us.is_none(),
                 there: Interval::new(moment, Moment::NEVER),
@@ -180,7 +184,7 @@ fn follow_record<'c>(doors: &mut BTreeMap<&'c str, Door>, event: &'c Event) {
         }
         What::RecordExtended { key, owner, .. } => {
             let record = doors.entry(key).or_default().record();
-            if let Some(record) = record.filter(|record| record.owner == *owner) {
+            if let Some(record) = record.filter(|record| record.owner == owner) {
                 record.never_expires = false;
             }
         }
@@ -233,7 +237,7 @@ fn closures(case: &Case<'_>, of_key: &[usize], healed: Moment) -> Vec<Interval> 
 /// Proofs, each with the closure that it speaks of.
 fn proofs(
     case: &Case<'_>,
-    (door, waits, crashes): (&Door, &[usize], &Crashes),
+    (door, waits, crashes): (&Door<'_>, &[usize], &Crashes),
     closures: &[Interval],
     bound_us: u64,
 ) -> Vec<(usize, Proof)> {
@@ -243,7 +247,7 @@ fn proofs(
         let at = closures.partition_point(|closure| closure.to <= *moment);
         let Some(closure) = closures.get(at) else { continue };
         if closure.contains(*moment) && moment.at_us > due(closure) {
-            let held_by = Some(held_by.clone());
+            let held_by = Some((*held_by).to_owned());
             proofs.push((at, Proof { events: vec![*event], held_by, wait: None }));
         }
     }
@@ -271,12 +275,12 @@ fn proofs(
     let record = door.records.last().filter(|record| record.there.to == Moment::NEVER);
     if let (Some(last), Some(record)) = (closures.last(), record) {
         let at_the_end = last.to == Moment::end_of(case.history.ended_us);
-        let owner = Attempt::parse(&record.owner);
+        let owner = Attempt::parse(record.owner);
         let died = owner.and_then(|owner| crashes.get(&owner.client));
         let is_orphan = died.is_some_and(|died| *died > record.there.from);
         let is_overdue = case.history.ended_us > due(last);
         if at_the_end && record.never_expires && (is_orphan || is_overdue) {
-            let held_by = Some(record.owner.clone());
+            let held_by = Some(record.owner.to_owned());
             let events = vec![record.event];
             proofs.push((closures.len() - 1, Proof { events, held_by, wait: None }));
         }

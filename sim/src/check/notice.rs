@@ -7,7 +7,7 @@
 //! What a deposed master did release or renew is an answer of the lock, if a stale one:
 //! it is told by the grant that was lost, not here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::blame::{self, Blame, Parted};
 use super::case::{Case, MOST_OF_A_KIND};
@@ -26,8 +26,6 @@ struct Fate {
     served: Option<Moment>,
     /// Since when it has been gone without a release, by which event.
     gone: Option<(Moment, EventId)>,
-    /// Whether a server ever released it.
-    released: bool,
     /// When its client asked last.
     asked: Option<Moment>,
 }
@@ -48,8 +46,13 @@ fn wrong_answers(case: &Case<'_>) -> Vec<Finding> {
     let of_owner: BTreeMap<&str, usize> =
         told.map(|(row, grant)| (grant.owner.as_str(), row)).collect();
     let mut fates: BTreeMap<usize, Fate> = BTreeMap::new();
+    // Whose record a server ever released.
+    let mut released: BTreeSet<usize> = BTreeSet::new();
     let mut found = Vec::new();
     for event in case.history.iter() {
+        if let What::RecordReleased { owner, .. } = &event.what {
+            released.extend(of_owner.get(owner.as_str()));
+        }
         note(&of_owner, &mut fates, event);
         let (attempt, how) = match &event.what {
             What::ReleaseReturned { attempt, release: Release::Released } => {
@@ -64,7 +67,7 @@ fn wrong_answers(case: &Case<'_>) -> Vec<Finding> {
         let Some(fate) = fates.get(&row) else { continue };
         let Some((gone, by)) = fate.gone else { continue };
         let is_served = match how {
-            Untold::ToldReleased => fate.released,
+            Untold::ToldReleased => released.contains(&row),
             // Since it was asked, a server has done something for it.
             _ => fate.asked.is_none_or(|asked| fate.served.is_some_and(|served| served > asked)),
         };
@@ -87,18 +90,16 @@ fn note(of_owner: &BTreeMap<&str, usize>, fates: &mut BTreeMap<usize, Fate>, eve
     match &event.what {
         What::RecordExpired { owner, .. } | What::RecordLost { owner, .. } => gone(owner),
         What::SessionExpired { records, .. } => records.iter().for_each(|(_, owner)| gone(owner)),
-        What::RecordSet { owner, .. } | What::RecordExtended { owner, .. } => {
-            if let Some(row) = of_owner.get(owner.as_str()) {
-                let fate = fates.entry(*row).or_default();
+        What::RecordSet { owner, .. }
+        | What::RecordExtended { owner, .. }
+        | What::RecordReleased { owner, .. } => {
+            // Of whom nothing is known yet, nothing is asked yet either.
+            let fate = of_owner.get(owner.as_str()).and_then(|row| fates.get_mut(row));
+            if let Some(fate) = fate {
                 fate.served = Some(moment);
-                fate.gone = None;
-            }
-        }
-        What::RecordReleased { owner, .. } => {
-            if let Some(row) = of_owner.get(owner.as_str()) {
-                let fate = fates.entry(*row).or_default();
-                fate.served = Some(moment);
-                fate.released = true;
+                if !matches!(event.what, What::RecordReleased { .. }) {
+                    fate.gone = None;
+                }
             }
         }
         What::RenewInvoked { attempt } => {

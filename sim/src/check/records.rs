@@ -13,6 +13,7 @@ use super::detail::{Detail, Vanished};
 use super::finding::{Finding, Kind};
 use super::grants::Grants;
 use super::interval::{Interval, Moment};
+use super::steps::Steps;
 use crate::history::{EventId, History, Name, RecordLoss, What};
 
 /// The end of a record that was still promised.
@@ -31,7 +32,7 @@ pub struct Loss {
 }
 
 /// The first loss of each row that has one.
-pub(super) fn losses(history: &History, grants: &Grants) -> BTreeMap<usize, Loss> {
+pub(super) fn losses(history: &History, grants: &Grants, steps: &Steps) -> BTreeMap<usize, Loss> {
     let rows = grants.rows();
     let applied: BTreeMap<EventId, usize> = rows
         .iter()
@@ -82,6 +83,7 @@ pub(super) fn losses(history: &History, grants: &Grants) -> BTreeMap<usize, Loss
                 }
             }
             What::Promoted { records, .. } => {
+                steps.take(followed.len() as u64);
                 let over = |row: &usize| {
                     rows[*row].promise_end().is_none_or(|promised| promised <= moment)
                 };

@@ -211,7 +211,7 @@ impl Sample {
         operation: StockOperation,
         accepted: bool,
     ) -> Sample {
-        let refusal = (!accepted).then(|| "refused".to_owned());
+        let refusal = (!accepted).then(|| "refused".into());
         let owner = owner.to_owned();
         self.event("stock-1", What::Effect { owner, token, operation, accepted, refusal })
     }

@@ -28,11 +28,11 @@ struct Takings {
 pub(super) fn undersell(case: &Case<'_>) -> Vec<Finding> {
     let books = Books::of(case.history);
     let (takings, refusals) = watch(case);
+    let Some(free) = Free::of(&books, &takings) else { return Vec::new() };
+    let (read, units) = (free.read, free.units);
     let mut found: Vec<Finding> = Vec::new();
     for refusal in refusals {
-        let Some((unit, units, free, read)) = free_at(&books, &takings, Moment::of(refusal)) else {
-            continue;
-        };
+        let Some((unit, free)) = free.at(Moment::of(refusal)) else { continue };
         let interval = Interval::new(Moment::of(refusal), Moment::of(read));
         let detail = Detail::Undersell { unit, units, free };
         let blame = blame::first_together(case, interval.to);
@@ -76,32 +76,58 @@ impl Takings {
     }
 }
 
-/// A unit that was free until `moment` and is free in the end: unit, units, how many
-/// are free, and where that is read.
-fn free_at<'a>(
-    books: &Books<'a>,
-    takings: &Takings,
-    moment: Moment,
-) -> Option<(Option<u32>, u32, u32, &'a Event)> {
-    if let Some((read, units, sales)) = books.ledger {
-        let sold: BTreeSet<u32> = sales.iter().map(|(unit, _)| *unit).collect();
-        let untouched = |unit: &u32| {
-            !sold.contains(unit)
-                && !takings.reserved.contains(unit)
-                && takings.first.get(unit).is_none_or(|taken| *taken > moment)
+/// What is free in the end, and since when it has been.
+struct Free<'a> {
+    /// Where the end is read.
+    read: &'a Event,
+    /// How many units there were.
+    units: u32,
+    /// Units by the time at which they were first taken, and the smallest unit from each
+    /// place on. Empty where units have no names.
+    untaken: Vec<(Moment, u32)>,
+    smallest: Vec<u32>,
+    /// So many of them may be set aside, nobody knows which.
+    nameless: usize,
+    /// Where units have no names: how many are left.
+    left: u32,
+}
+
+impl<'a> Free<'a> {
+    fn of(books: &Books<'a>, takings: &Takings) -> Option<Free<'a>> {
+        let Some((read, units, sales)) = books.ledger else {
+            let (read, units, left, reserved) = books.count?;
+            let left = u32::try_from(left).ok().filter(|left| *left > 0)?;
+            let (untaken, smallest) = (Vec::new(), Vec::new());
+            let is_known = !takings.has_reservations && reserved == 0;
+            return is_known.then_some(Free { read, units, untaken, smallest, nameless: 0, left });
         };
+        let sold: BTreeSet<u32> = sales.iter().map(|(unit, _)| *unit).collect();
         let bound = 1 + sold.len() as u64 + takings.first.len() as u64 + NAMELESS;
         let looked_at = 1..=units.min(u32::try_from(bound).unwrap_or(u32::MAX));
-        let free: Vec<u32> = looked_at.filter(untouched).collect();
-        // Units set aside without their names may be any.
+        let free = looked_at.filter(|u| !sold.contains(u) && !takings.reserved.contains(u));
+        let first = |unit: &u32| takings.first.get(unit).copied().unwrap_or(Moment::NEVER);
+        let mut untaken: Vec<(Moment, u32)> = free.map(|unit| (first(&unit), unit)).collect();
+        untaken.sort_unstable();
+        let mut smallest: Vec<u32> = untaken.iter().map(|(_, unit)| *unit).collect();
+        for n in (1..smallest.len()).rev() {
+            smallest[n - 1] = smallest[n - 1].min(smallest[n]);
+        }
         let set_aside = books.count.map_or(0, |(.., reserved)| reserved) as usize;
         let nameless = set_aside.saturating_sub(takings.reserved.len());
-        let unit = free.first().filter(|_| free.len() > nameless)?;
-        return Some((Some(*unit), units, free.len() as u32, read));
+        Some(Free { read, units, untaken, smallest, nameless, left: 0 })
     }
-    let (read, units, left, reserved) = books.count?;
-    let free = u32::try_from(left).ok().filter(|left| *left > 0)?;
-    (!takings.has_reservations && reserved == 0).then_some((None, units, free, read))
+
+    /// A unit that was free until `moment` and is free in the end, where units have
+    /// names, and how many there are.
+    fn at(&self, moment: Moment) -> Option<(Option<u32>, u32)> {
+        if self.left > 0 {
+            return Some((None, self.left));
+        }
+        let later = self.untaken.partition_point(|(taken, _)| *taken <= moment);
+        let free = self.untaken.len() - later;
+        let unit = self.smallest.get(later).filter(|_| free > self.nameless)?;
+        Some((Some(*unit), u32::try_from(free).unwrap_or(u32::MAX)))
+    }
 }
 
 /// So many units beyond those that were ever touched are looked at: units that are

@@ -15,7 +15,11 @@ use super::interval::Moment;
 use super::waits::{Wait, Who};
 
 /// How often each wait that has arrived was passed over, by its position.
-pub(super) fn bypasses(case: &Case<'_>) -> BTreeMap<usize, u64> {
+pub(super) fn bypasses<'c>(case: &'c Case<'_>) -> &'c BTreeMap<usize, u64> {
+    case.bypasses.get_or_init(|| count_all(case))
+}
+
+fn count_all(case: &Case<'_>) -> BTreeMap<usize, u64> {
     let arrivals = arrivals(case);
     let mut counted = BTreeMap::new();
     let mut of_key: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -109,7 +113,8 @@ impl Fenwick {
 /// Finds `unfair`.
 pub(super) fn unfair(case: &Case<'_>) -> Vec<Finding> {
     let Some(bound) = case.setting.bypass_bound else { return Vec::new() };
-    let mut over: Vec<(usize, u64)> = bypasses(case).into_iter().collect();
+    let counted = bypasses(case).iter().map(|(n, count)| (*n, *count));
+    let mut over: Vec<(usize, u64)> = counted.collect();
     over.retain(|(_, count)| *count > u64::from(bound));
     over.sort_by_key(|(n, _)| case.waits[*n].span.from);
     over.truncate(MOST_OF_A_KIND);

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::interval::{Interval, Moment};
+use super::steps::Steps;
 use crate::history::{AcquireOutcome, Attempt, Event, EventId, History, Name, What};
 
 /// Who waits.
@@ -77,11 +78,14 @@ pub struct Wait<'a> {
 }
 
 /// All waits of a history, in order of their beginning.
-pub fn waits(history: &History) -> Vec<Wait<'_>> {
+pub fn waits<'a>(history: &'a History, steps: &Steps) -> Vec<Wait<'a>> {
     let mut watch =
         Watch { waits: Vec::new(), clients: BTreeMap::new(), foreigners: BTreeMap::new() };
     let end = Moment::end_of(history.ended_us);
     for event in history.iter() {
+        if matches!(event.what, What::NodeCrashed { .. }) {
+            steps.take(watch.clients.len() as u64);
+        }
         watch.see(event, end);
     }
     watch.waits

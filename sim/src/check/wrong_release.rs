@@ -80,9 +80,10 @@ fn released_by_a_stranger(case: &Case<'_>) -> Vec<Finding> {
     }
     let rows = case.grants.rows();
     let mut found = Vec::new();
+    // Where there are several locks nobody can tell which one was meant.
+    let by_key: Vec<Vec<usize>> = case.grants.by_key().into_values().collect();
+    let [of_key] = &by_key[..] else { return found };
     for (span, event, stranger) in spans {
-        // Where there are several locks nobody can tell which one was meant.
-        let [of_key] = &case.grants.by_key().into_values().collect::<Vec<_>>()[..] else { break };
         case.steps.take(of_key.len() as u64);
         let holds = |row: &&usize| {
             let pieces = rows[**row].promise.iter();

@@ -264,7 +264,7 @@ pub enum What {
         accepted: bool,
         /// Why not.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        refusal: Option<String>,
+        refusal: Option<Box<str>>,
     },
     /// The stock's books once everything is quiet: the durable truth.
     Ledger {

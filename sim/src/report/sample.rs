@@ -64,7 +64,7 @@ impl Writer {
         refusal: Option<&str>,
     ) -> &mut Self {
         let (owner, accepted) = (who.to_owned(), refusal.is_none());
-        let refusal = refusal.map(ToOwned::to_owned);
+        let refusal = refusal.map(Into::into);
         self.say("stock-1", What::Effect { owner, token, operation, accepted, refusal })
     }
 

@@ -235,7 +235,7 @@ impl StockObserver for StockWatch {
                 token: decision.shown.token.map(|token| token.0),
                 operation,
                 accepted: decision.accepted(),
-                refusal: decision.refusal.clone(),
+                refusal: decision.refusal.clone().map(Into::into),
             },
         );
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Application, Grant};
+use super::{Acknowledgement, Application, Grant};
 use crate::check::interval::{Interval, Moment};
 use crate::history::file::ClockUncertainty;
 use crate::history::{NO_END, Name};
@@ -15,26 +15,54 @@ pub(super) struct Clues {
     /// The last reply that granted it: of nested acquires, the innermost.
     pub last_reply: Moment,
     pub renewals: Vec<(Moment, u64)>,
-    /// Releases, sessions expired, losses told.
-    pub ends: Vec<Moment>,
-    /// Ends of the belief that are told by an event of the attempt.
-    pub belief_ends: Vec<Moment>,
+    /// The first release, session expired or loss told since the promise began.
+    pub end: Option<Moment>,
+    /// The first end of the belief, since its beginning, that an event of the attempt
+    /// tells.
+    pub belief_end: Option<Moment>,
     /// For foreigners: whether the record is gone, so that the next is a new grant.
     pub over: bool,
 }
 
 impl Clues {
     pub fn of(grant: Grant) -> Clues {
-        let (renewals, ends, belief_ends) = (Vec::new(), Vec::new(), Vec::new());
-        Clues {
-            grant,
-            held: 0,
-            last_reply: Moment::START,
-            renewals,
-            ends,
-            belief_ends,
-            over: false,
+        let last_reply = Moment::START;
+        let (renewals, end, belief_end) = (Vec::new(), None, None);
+        Clues { grant, held: 0, last_reply, renewals, end, belief_end, over: false }
+    }
+
+    /// The promise ends here, unless it has ended already.
+    pub fn ends(&mut self, moment: Moment) {
+        self.end.get_or_insert(moment);
+    }
+
+    /// The belief ends here, if it has begun.
+    pub fn belief_ends(&mut self, moment: Moment) {
+        if self.grant.acknowledged.is_some() {
+            self.belief_end.get_or_insert(moment);
         }
+    }
+
+    /// The record is there: until anybody is told, the promise begins anew.
+    pub fn applied(&mut self, applied: Application) {
+        let begins = match self.grant.attempt {
+            Some(_) => self.grant.acknowledged.is_none(),
+            None => self.grant.applications.is_empty(),
+        };
+        if begins {
+            self.end = None;
+        }
+        add(&mut self.grant.applications, applied);
+    }
+
+    /// The holder is told of its grant.
+    pub fn acknowledged(&mut self, reply: Acknowledgement) {
+        self.held += 1;
+        self.last_reply = reply.moment;
+        if self.grant.acknowledged.is_none() && self.grant.applications.is_empty() {
+            self.end = None;
+        }
+        self.grant.acknowledged.get_or_insert(reply);
     }
 
     /// The row. Without `records` nothing is promised.
@@ -62,8 +90,6 @@ impl Clues {
             let nodes = servers.chain(self.grant.client());
             self.grant.uncertainty_us = nodes.map(|node| clocks.of(node)).max().unwrap_or(0);
         }
-        self.grant.applications.shrink_to_fit();
-        self.grant.acts.shrink_to_fit();
         self.grant
     }
 
@@ -71,8 +97,7 @@ impl Clues {
         let from = self.grant.acknowledged?.moment;
         let crashes = crashes.get(self.grant.client()?).map_or(&[][..], Vec::as_slice);
         let crash = crashes.get(crashes.partition_point(|crash| *crash < from)).copied();
-        let told = self.belief_ends.iter().copied().filter(|end| *end > from).min();
-        let to = [crash, told].into_iter().flatten().min().unwrap_or(Moment::NEVER);
+        let to = [crash, self.belief_end].into_iter().flatten().min().unwrap_or(Moment::NEVER);
         Some(Interval::new(from, to))
     }
 
@@ -106,8 +131,7 @@ impl Clues {
             }
             (None, None) => return Vec::new(),
         };
-        let over = self.ends.iter().copied().filter(|end| *end > from).min();
-        let over = over.unwrap_or(Moment::NEVER);
+        let over = self.end.unwrap_or(Moment::NEVER);
         let mut pieces = vec![Interval::new(from, end(from, lease_us))];
         for (moment, lease_us) in renewals {
             if moment <= from || moment >= over {
@@ -124,4 +148,12 @@ impl Clues {
         pieces.retain(|piece| !piece.is_empty());
         pieces
     }
+}
+
+/// Adds to one of many short lists: room for one or two, not for four as `push` makes.
+pub(super) fn add<T>(list: &mut Vec<T>, value: T) {
+    if list.len() == list.capacity() {
+        list.reserve_exact(list.len().max(1));
+    }
+    list.push(value);
 }

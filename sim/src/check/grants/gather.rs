@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm::lock::Release;
 
-use super::clues::Clues;
+use super::clues::{Clues, add};
 use super::{Acknowledgement, Act, Application, Grant, Grants};
 use crate::check::interval::Moment;
 use crate::history::{AcquireOutcome, Attempt, BeliefEnd, Event, History, Name, Renewal, What};
@@ -149,10 +149,8 @@ impl<'a> Gathering<'a> {
                 outcome: AcquireOutcome::Granted { token, lease_us, margin_us },
             } => {
                 let row = self.row(key, self.witnesses.owner(attempt));
-                row.held += 1;
-                row.last_reply = moment;
                 row.grant.node.get_or_insert_with(|| event.node.clone());
-                row.grant.acknowledged.get_or_insert(Acknowledgement {
+                row.acknowledged(Acknowledgement {
                     event: event.id,
                     moment,
                     token: *token,
@@ -162,9 +160,9 @@ impl<'a> Gathering<'a> {
             }
             What::BeliefEnded { attempt, reason } => {
                 if let Some(row) = self.of_attempt(attempt) {
-                    row.belief_ends.push(moment);
+                    row.belief_ends(moment);
                     if *reason == BeliefEnd::Told {
-                        row.ends.push(moment);
+                        row.ends(moment);
                     }
                 }
             }
@@ -173,8 +171,8 @@ impl<'a> Gathering<'a> {
                     row.held = row.held.saturating_sub(1);
                     // An inner release of nested acquires gives nothing back.
                     if row.held == 0 {
-                        row.belief_ends.push(moment);
-                        row.ends.push(moment);
+                        row.belief_ends(moment);
+                        row.ends(moment);
                     }
                 }
             }
@@ -183,16 +181,16 @@ impl<'a> Gathering<'a> {
                     // "Not held" tells the holder of the loss; "released" was applied
                     // by now, if nothing observed where.
                     match release {
-                        Release::NotHeld => row.ends.push(moment),
-                        Release::Released if row.held == 0 => row.ends.push(moment),
+                        Release::NotHeld => row.ends(moment),
+                        Release::Released if row.held == 0 => row.ends(moment),
                         Release::Released | Release::Indeterminate { .. } => {}
                     }
                 }
             }
             What::RenewReturned { attempt, renewal: Renewal::NotHeld } => {
                 if let Some(row) = self.of_attempt(attempt) {
-                    row.belief_ends.push(moment);
-                    row.ends.push(moment);
+                    row.belief_ends(moment);
+                    row.ends(moment);
                 }
             }
             _ => {}
@@ -208,24 +206,21 @@ impl<'a> Gathering<'a> {
                     && newest.grant.attempt.is_none()
                 {
                     // The new grant of a foreigner takes the place of its old one.
-                    newest.ends.push(moment);
+                    newest.ends(moment);
                     self.new_row(key, owner);
                 }
                 let row = self.row(key, owner);
                 row.grant.shared |= shared;
-                row.grant.applications.push(Application {
-                    event: event.id,
-                    moment,
-                    node: event.node.clone(),
-                    lease_us: *lease_us,
-                });
+                let node = event.node.clone();
+                let applied = Application { event: event.id, moment, node, lease_us: *lease_us };
+                row.applied(applied);
             }
             What::RecordExtended { key, owner, lease_us } => {
-                self.row(key, owner).renewals.push((moment, *lease_us));
+                add(&mut self.row(key, owner).renewals, (moment, *lease_us));
             }
             What::RecordReleased { key, owner } => {
                 let row = self.row(key, owner);
-                row.ends.push(moment);
+                row.ends(moment);
                 row.over = true;
             }
             What::RecordExpired { key, owner } | What::RecordLost { key, owner, .. } => {
@@ -234,7 +229,7 @@ impl<'a> Gathering<'a> {
             What::SessionExpired { records, .. } => {
                 for (key, owner) in records {
                     let row = self.row(key, owner);
-                    row.ends.push(moment);
+                    row.ends(moment);
                     row.over = true;
                 }
             }
@@ -248,12 +243,9 @@ impl<'a> Gathering<'a> {
             // Somebody acts who never asked for a lock: a row of its own.
             None => self.new_row("", owner),
         };
-        self.rows[row].grant.acts.push(Act {
-            event: event.id,
-            moment: Moment::of(event),
-            resource: event.node.clone(),
-            accepted,
-        });
+        let (moment, resource) = (Moment::of(event), event.node.clone());
+        let act = Act { event: event.id, moment, resource, accepted };
+        add(&mut self.rows[row].grant.acts, act);
     }
 
     /// Whoever acts without ever having asked for a lock is against the lock that

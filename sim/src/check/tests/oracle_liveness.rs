@@ -77,7 +77,7 @@ fn crowd() -> impl Strategy<Value = History> {
 /// Grants of a lock after mine arrived and before mine is answered, of requests that
 /// arrived after mine.
 fn passed_over(history: &History) -> Vec<u64> {
-    let all = waits(history);
+    let all = waits(history, &Steps::default());
     let mut counts = Vec::new();
     for wait in &all {
         let Some(mine) = wait.arrived else { continue };
@@ -101,7 +101,7 @@ fn passed_over(history: &History) -> Vec<u64> {
 /// Whether some moment has a circle of links that have all lasted for longer than the
 /// bound: every moment, every pair, and the closure of the relation.
 fn has_circle(history: &History) -> bool {
-    let all = waits(history);
+    let all = waits(history, &Steps::default());
     let end = Moment::end_of(history.ended_us);
     let held: Vec<(Interval, String, String)> = super::super::grants::Grants::of(history, true)
         .rows()

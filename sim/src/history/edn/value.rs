@@ -1,10 +1,12 @@
 //! EDN values from a stream, bounded in size and depth.
 
 use crate::history::file::error::Complaint;
-use crate::history::file::lines::{Lines, MOST_LINE_BYTES};
+use crate::history::file::lines::Lines;
 
 /// How deep values may be nested.
 const MOST_DEPTH: usize = 32;
+/// How long an operation may be, bytes.
+const MOST_VALUE_BYTES: usize = 1 << 20;
 
 /// A value. Tags are dropped; what no history of ours needs is `Other`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,8 +104,8 @@ impl<'a> Values<'a> {
         if byte.is_some() {
             self.at += 1;
             self.taken += 1;
-            if self.taken > MOST_LINE_BYTES {
-                let what = format!("a value has more than {MOST_LINE_BYTES} bytes");
+            if self.taken > MOST_VALUE_BYTES {
+                let what = format!("a value has more than {MOST_VALUE_BYTES} bytes");
                 return bad(what, "write one operation after the other");
             }
         }

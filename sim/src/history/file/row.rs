@@ -325,7 +325,7 @@ impl Row<'_> {
             token: self.token,
             operation,
             accepted: need(self.accepted, "accepted")?,
-            refusal: self.refusal.map(|refusal| refusal.0.into_owned()),
+            refusal: self.refusal.map(|refusal| refusal.0.into_owned().into()),
         })
     }
 

@@ -25,7 +25,7 @@ pub(super) fn one_of_each() -> Vec<What> {
         token: accepted.then_some(7),
         operation,
         accepted,
-        refusal: (!accepted).then(|| "token 6 < 7".to_owned()),
+        refusal: (!accepted).then(|| "token 6 < 7".into()),
     };
     let returned = |outcome: AcquireOutcome| What::AcquireReturned {
         attempt: attempt(),

@@ -52,7 +52,7 @@ pub fn write(header: &Header, history: &History, output: &mut impl Write) -> io:
 pub fn save(path: &Path, header: &Header, history: &History) -> io::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     if path.extension().is_some_and(|extension| extension == "gz") {
-        let mut packed = GzEncoder::new(&mut file, Compression::default());
+        let mut packed = GzEncoder::new(&mut file, Compression::fast());
         write(header, history, &mut packed)?;
         packed.finish()?;
     } else {
