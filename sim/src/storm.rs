@@ -22,7 +22,9 @@ use std::sync::Arc;
 pub use builder::Storm;
 
 use crate::check::{self, Judgement, Setting};
-use crate::engine::event::{EventEngine, PromptEventEngine, UnseededEventEngine};
+use crate::engine::event::{
+    CoarseEventEngine, EventEngine, PromptEventEngine, UnseededEventEngine,
+};
 use crate::engine::turmoil::Turmoil;
 use crate::engine::{Ending, Engine};
 use crate::history::History;
@@ -79,6 +81,7 @@ pub fn engine(name: &str) -> Option<Arc<dyn Engine>> {
         "event" => Some(Arc::new(EventEngine)),
         "turmoil" => Some(Arc::new(Turmoil::default())),
         "event-prompt" => Some(Arc::new(PromptEventEngine)),
+        "event-coarse" => Some(Arc::new(CoarseEventEngine)),
         "event-unseeded" => Some(Arc::new(UnseededEventEngine)),
         _ => None,
     }

@@ -42,12 +42,44 @@ pub struct PromptEventEngine;
 pub struct UnseededEventEngine;
 
 /// How an event engine differs from the ordinary one.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct Manner {
     /// What a cut held arrives with the heal.
     prompt: bool,
+    /// Messages take whole multiples of this, µs.
+    tick_us: u64,
     /// tokio chooses as it likes, third-party code senses the real clock and entropy.
     unseeded: bool,
+}
+
+impl Default for Manner {
+    fn default() -> Self {
+        Manner { prompt: false, tick_us: 1, unseeded: false }
+    }
+}
+
+/// The event engine with turmoil's idea of a heal, and with messages that take whole
+/// milliseconds, as turmoil's do. It tells whether a failure hangs on messages that are
+/// faster than turmoil's tick.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CoarseEventEngine;
+
+impl Engine for CoarseEventEngine {
+    fn name(&self) -> &'static str {
+        "event-coarse"
+    }
+
+    fn title(&self) -> &'static str {
+        concat!("event ", env!("CARGO_PKG_VERSION"), ", prompt after a heal, in milliseconds")
+    }
+
+    fn cannot_express(&self, _plan: &Plan) -> Option<String> {
+        None
+    }
+
+    fn run(&self, stage: Stage) -> Ending {
+        run(stage, Manner { prompt: true, tick_us: 1_000, ..Manner::default() })
+    }
 }
 
 impl Engine for UnseededEventEngine {
@@ -91,7 +123,7 @@ impl Engine for PromptEventEngine {
 }
 
 fn run(stage: Stage, manner: Manner) -> Ending {
-    let core = core::Core::new(&stage, manner.prompt);
+    let core = core::Core::new(&stage, &manner);
     driver::drive(&Arc::clone(&core), stage, manner.unseeded);
     core.ending()
 }

@@ -34,8 +34,8 @@ pub struct Examiner {
     pub limit: Duration,
 }
 
-/// A confirmation is at most so many runs, on three engines.
-pub const CONFIRMATION_RUNS: u32 = 3 * TRIES + DIRECTED_TRIES;
+/// A confirmation is at most so many runs, on four engines.
+pub const CONFIRMATION_RUNS: u32 = 4 * TRIES + DIRECTED_TRIES;
 
 /// What a fresh process tells of a plan.
 type Fresh = (Report, Option<Confirmation>);

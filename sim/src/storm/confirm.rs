@@ -9,10 +9,10 @@
 //! the plan's own draws; the second is half as long again (rounds take longer there, and
 //! a fault may wait for a late one); each further one keeps its faults, anchors, topology
 //! and options, and draws think times, work and latencies anew. Where that shows nothing, our own
-//! engine says whether it could: it runs the same draws and heals as turmoil does. Those
-//! under which it still shows the failure are tried further; if there are none, the
-//! failure hangs on when a kernel retransmits, for which turmoil has no means. How many
-//! tries it took is told, and so is a plan that never showed it.
+//! engine says whether it could: it runs the same draws, heals as turmoil does and moves
+//! messages in whole milliseconds. Those draws under which it still shows the failure are
+//! tried further; if there are none, the failure hangs on when a kernel retransmits, or on
+//! messages faster than a tick, for which turmoil has no means. How many tries it took is told, and so is a plan that never showed it.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ use super::{Run, run_with};
 use crate::check::{Kind, Verdict};
 use crate::draw::Draw;
 use crate::engine::Engine;
-use crate::engine::event::{EventEngine, PromptEventEngine};
+use crate::engine::event::{CoarseEventEngine, EventEngine, PromptEventEngine};
 use crate::engine::turmoil::Turmoil;
 use crate::plan::{Fault, FaultKind, Micros, Plan, Seed};
 
@@ -143,10 +143,10 @@ fn with_other_draws(plan: &Plan, try_number: u32) -> Plan {
     }
 }
 
-/// The plan up to half as long again, by the number of the try. The end of a storm heals
-/// every fault, and a failure may hang on how soon after its fault that is.
+/// The plan up to twice as long, by the number of the try. The end of a storm heals every
+/// fault, and a failure may hang on how soon after its fault that is.
 fn stretched(plan: &Plan, try_number: u32) -> Plan {
-    let sixteenths = u64::from(try_number % 9);
+    let sixteenths = u64::from(try_number % 17);
     let longer = Micros(plan.duration.0 + plan.duration.0 / 16 * sixteenths);
     let duration = if plan.duration.0 < SHORT_US { longer } else { plan.duration };
     Plan { duration, ..plan.clone() }
@@ -176,14 +176,13 @@ fn try_under_turmoil(
         }
         instead = run.judgement.verdict;
     }
-    // Draws under which our own engine shows it when it heals as turmoil does.
+    // Draws under which our own engine shows it when it is as coarse as turmoil.
     let promising: Vec<u32> =
-        (0..TRIES).filter(|number| agrees(&on(&PromptEventEngine, *number), None)).collect();
-    let is_about_heals = promising.is_empty()
-        && has_cut(plan)
-        && (0..TRIES).any(|number| agrees(&on(&EventEngine, number), None));
-    if is_about_heals {
-        return Confirmation::NotExpressible { clause: LATE_RETRANSMISSION.to_owned() };
+        (0..TRIES).filter(|number| agrees(&on(&CoarseEventEngine, *number), None)).collect();
+    if promising.is_empty()
+        && let Some(clause) = beyond(plan, |engine, draws| agrees(&on(engine, draws), None))
+    {
+        return Confirmation::NotExpressible { clause: clause.to_owned() };
     }
     for (draws, number) in promising.iter().cycle().zip(TRIES..TRIES + DIRECTED_TRIES) {
         let stretched = stretched(&with_other_draws(plan, *draws), number);
@@ -201,6 +200,22 @@ fn try_under_turmoil(
 /// heal, as it does under turmoil.
 pub const LATE_RETRANSMISSION: &str =
     "a cut after whose heal data arrives when its retransmission is due, and not at once";
+
+/// The same for a failure that goes away when messages take whole milliseconds besides.
+pub const FAST_MESSAGES: &str = "messages that are faster than its tick of 1 ms";
+
+/// What turmoil lacks for a failure that our own engine shows, and no longer shows when it
+/// is as coarse as turmoil.
+fn beyond(plan: &Plan, mut shows: impl FnMut(&dyn Engine, u32) -> bool) -> Option<&'static str> {
+    let mut shows_at_all = |engine: &dyn Engine| (0..TRIES).any(|draws| shows(engine, draws));
+    if shows_at_all(&PromptEventEngine) {
+        return Some(FAST_MESSAGES);
+    }
+    if !shows_at_all(&EventEngine) {
+        return None;
+    }
+    Some(if has_cut(plan) { LATE_RETRANSMISSION } else { FAST_MESSAGES })
+}
 
 fn has_cut(plan: &Plan) -> bool {
     plan.faults.iter().any(|fault: &Fault| matches!(fault.kind, FaultKind::Partition { .. }))

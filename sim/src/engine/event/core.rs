@@ -11,6 +11,7 @@ use std::task::Waker;
 
 use lockstorm::host::{BoxFuture, Listener, Stream};
 
+use super::Manner;
 use super::network::{Network, Packet};
 use super::queue::Queue;
 use super::socket;
@@ -97,20 +98,20 @@ pub(super) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(stage: &Stage, prompt: bool) -> Arc<Core> {
+    pub(super) fn new(stage: &Stage, manner: &Manner) -> Arc<Core> {
         Arc::new(Core {
             world: stage.world.clone(),
             recorder: stage.recorder.clone(),
             state: Mutex::new(State {
                 queue: Queue::new(),
-                network: Network::new(&stage.world, stage.links, stage.kernel),
+                network: Network::new(&stage.world, stage.links, stage.kernel, manner.tick_us),
                 timers: Timers::default(),
                 main: None,
                 steps: 0,
                 stuck: None,
             }),
             finished: AtomicBool::new(false),
-            prompt,
+            prompt: manner.prompt,
         })
     }
 

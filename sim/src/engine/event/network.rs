@@ -191,6 +191,8 @@ pub(super) struct Network {
     /// How many listeners there have been.
     listeners: u64,
     links: Links,
+    /// Messages take whole multiples of this, µs.
+    tick_us: u64,
     kernel: Kernel,
     nodes: usize,
     names: Vec<Arc<str>>,
@@ -214,7 +216,7 @@ impl End {
 }
 
 impl Network {
-    pub(super) fn new(world: &World, links: Links, kernel: Kernel) -> Self {
+    pub(super) fn new(world: &World, links: Links, kernel: Kernel, tick_us: u64) -> Self {
         let nodes = world.len();
         Network {
             connections: Vec::new(),
@@ -223,6 +225,7 @@ impl Network {
             listening: BTreeMap::new(),
             listeners: 0,
             links,
+            tick_us,
             kernel,
             nodes,
             names: (0..nodes).map(|index| world.name(NodeId(index as u16))).collect(),
@@ -316,7 +319,8 @@ impl Network {
                 empty.insert(Draw::new(self.seed, "latency", &direction))
             }
         };
-        draw.lognormal_us(median_us, sigma_milli) + self.extra_us[link]
+        let us = draw.lognormal_us(median_us, sigma_milli) + self.extra_us[link];
+        us.next_multiple_of(self.tick_us)
     }
 
     /// Whether the machine of this end has died since the end came to be.
