@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::complaint::{Complaint, quoted};
+use super::groups;
 use super::scenario;
 use super::{
     Fault, FaultKind, Fence, Micros, Operation, Phase, Plan, PlanError, Ppm, SignedMicros, When,
@@ -230,9 +231,12 @@ impl FaultRules<'_> {
             }
             FaultKind::Pause { node, group } => {
                 self.node(node)?;
-                self.group(group.as_deref())?;
+                self.group(node, group.as_deref())?;
             }
-            FaultKind::Partition { from, to, .. } => self.sides(from, to)?,
+            FaultKind::Hang { node } => self.client(node, "does no client's work", "pause it")?,
+            FaultKind::Partition { from, to, .. } | FaultKind::Reset { from, to } => {
+                self.sides(from, to)?;
+            }
             FaultKind::SlowLink { from, to, extra } => {
                 self.sides(from, to)?;
                 self.extra(*extra)?;
@@ -248,19 +252,111 @@ impl FaultRules<'_> {
                     return self.problem("rate", "a rate of 0ppm is no fault", "write another");
                 }
             }
-            FaultKind::ClockStep { node, by_us } => {
-                self.node(node)?;
-                step(&self.key("by"), *by_us)?;
-                if *by_us == 0 {
-                    return self.problem("by", "a step of 0s is no fault", "write another");
-                }
+            FaultKind::ClockStep { node, by_us } => self.step(node, *by_us, "step")?,
+            FaultKind::ClockSlew { node, by_us, ppm } => {
+                self.step(node, *by_us, "slew")?;
+                self.slew(*by_us, *ppm)?;
             }
+            FaultKind::DiskSlow { node, extra } => {
+                self.node(node)?;
+                self.extra(*extra)?;
+            }
+            FaultKind::ClockFreeze { node }
+            | FaultKind::DiskStall { node }
+            | FaultKind::DiskError { node } => self.node(node)?,
+            FaultKind::Cancel { .. } => self.cancel()?,
         }
         self.times()
     }
 
     fn node(&self, name: &str) -> Result<(), Problem> {
         known_node(self.plan, &self.key("node"), name)
+    }
+
+    /// A node that is a client, and not one that is or does `what`.
+    fn client(&self, node: &str, what: &str, instead: &str) -> Result<(), Problem> {
+        self.node(node)?;
+        if self.plan.topology.app_nodes().iter().any(|app| app == node) {
+            return Ok(());
+        }
+        self.problem("node", format!("{node} {what}"), format!("name a client, or {instead}"))
+    }
+
+    fn step(&self, node: &str, by_us: i64, noun: &str) -> Result<(), Problem> {
+        self.node(node)?;
+        step(&self.key("by"), by_us)?;
+        if by_us == 0 {
+            return self.problem("by", format!("a {noun} of 0s is no fault"), "write another");
+        }
+        Ok(())
+    }
+
+    /// What `adjtimex` of Linux allows a clock to be off its rate.
+    fn slew(&self, by_us: i64, ppm: u32) -> Result<(), Problem> {
+        const MOST_PPM: u32 = 100_000;
+        let rate = Ppm(i64::from(ppm)).without_plus();
+        if !(1..=MOST_PPM).contains(&ppm) {
+            return self.problem(
+                "rate",
+                format!("no clock is slewed at {rate}"),
+                "write a rate from 1ppm to 10%",
+            );
+        }
+        let takes = self.fault.kind.own_length().unwrap_or_default();
+        let begins = match &self.fault.when {
+            When::At(at) => *at,
+            When::After { delay, .. } => *delay,
+        };
+        let end = self.plan.duration;
+        if begins.0.saturating_add(takes.0) > end.0 {
+            let by = SignedMicros(by_us);
+            return self.problem(
+                "by",
+                format!(
+                    "slewing {by} at {rate} takes {takes}, from {begins} longer than the storm \
+                     ({end})"
+                ),
+                "write less, or a higher rate",
+            );
+        }
+        Ok(())
+    }
+
+    fn cancel(&self) -> Result<(), Problem> {
+        let FaultKind::Cancel { node, operation, ordinal, suspension, delay } = &self.fault.kind
+        else {
+            return Ok(());
+        };
+        self.client(node, "takes no lock", "crash it")?;
+        if !FaultKind::CANCELLABLE.contains(operation) {
+            return self.problem(
+                "operation",
+                format!("a {} is not to be cancelled", operation.name()),
+                "write acquire or release",
+            );
+        }
+        for (key, number) in [("ordinal", *ordinal), ("await", *suspension)] {
+            if number == 0 {
+                let what = format!("{key} is 0, and it is counted from 1");
+                return self.problem(key, what, "write 1 for the first");
+            }
+        }
+        if *delay >= self.plan.duration {
+            let end = self.plan.duration;
+            return self.problem(
+                "delay",
+                format!("a delay of {delay} is as long as the storm ({end})"),
+                "write a shorter one",
+            );
+        }
+        if self.fault.kind.own_begin().as_ref() != Some(&self.fault.when) {
+            return problem(
+                &[&self.at],
+                "a cancel begins with its operation, and with nothing else",
+                "leave out when it begins",
+            );
+        }
+        Ok(())
     }
 
     fn may_crash(&self, node: &str) -> Result<(), Problem> {
@@ -292,17 +388,14 @@ impl FaultRules<'_> {
         Ok(())
     }
 
-    fn group(&self, group: Option<&str>) -> Result<(), Problem> {
-        let fits = |name: &str| {
-            (1..=32).contains(&name.len())
-                && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
-        };
+    fn group(&self, node: &str, group: Option<&str>) -> Result<(), Problem> {
+        let known = groups::of_node(node);
         match group {
-            Some(name) if !fits(name) => self.problem(
-                "group",
-                format!("{} is no name of a task group", quoted(name)),
-                "write lower-case letters and dashes, such as \"renewer\"",
-            ),
+            Some(name) if !known.contains(&name) => {
+                let complaint = Complaint::unknown("task group", name, known.iter().copied());
+                let what = format!("{} on {node}", complaint.what);
+                self.problem("group", what, complaint.mend)
+            }
             _ => Ok(()),
         }
     }
@@ -366,6 +459,11 @@ impl FaultRules<'_> {
             }
         };
         match self.fault.lasts {
+            Some(_) if self.fault.kind.ends_by_itself() => self.problem(
+                "for",
+                format!("a {} ends by itself", self.fault.kind.name()),
+                "leave `for` out",
+            ),
             Some(Micros(0)) => self.problem(
                 "for",
                 "a fault for 0s is no fault",
