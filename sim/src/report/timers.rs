@@ -5,50 +5,67 @@
 //! long as the node's clock does too there is no difference; with a rate of its own such
 //! a timer fires too early or too late by that rate, so a run says which they are.
 //!
-//! Our servers, the failover controller and the stock set every timer on their host, and
-//! Lua has none: a rate on their nodes is followed by all they do.
+//! Our own servers set every timer on their host, so a rate on their nodes is followed by
+//! all they do. On a client a user's own lock may bring any library: what is not in the
+//! table is not known here.
 
 use crate::plan::{FaultKind, Plan};
 
-/// Third-party code with timers of its own, on clients.
+/// Third-party code on nodes.
 struct Library {
     name: &'static str,
-    /// The lock of ours that stands on it.
-    lock: &'static str,
-    /// Its timers that are set while that lock is used.
+    /// On nodes whose names begin so …
+    nodes: &'static str,
+    /// … and, on clients, under this lock.
+    lock: Option<&'static str>,
+    /// Its timers that are set there.
     set: &'static [&'static str],
 }
 
 /// Of `redis` the lock turns off the two timeouts that a multiplexed connection can have
 /// (`set_response_timeout`, `set_connection_timeout`), and does not use its connection
-/// manager, whose retries wait: every wait of the lock is the host's.
-const LIBRARIES: [Library; 1] = [Library { name: "redis", lock: "redis", set: &[] }];
+/// manager, whose retries wait: every wait of the lock is the host's. Lua has no timers.
+const LIBRARIES: [Library; 2] = [
+    Library { name: "redis", nodes: CLIENTS, lock: Some("redis"), set: &[] },
+    Library { name: "mlua", nodes: "redis-", lock: None, set: &[] },
+];
 
-/// What a run of `plan` has to say of timers that did not follow: `None` where every client's
-/// clock keeps its rate.
+const CLIENTS: &str = "app-";
+
+/// What a run of `plan` has to say of timers that did not follow: `None` where every
+/// client's clock keeps its rate, and no other node with a rate has such timers.
 pub fn did_not_follow(plan: &Plan) -> Option<String> {
-    let apps = plan.topology.app_nodes();
-    let is_off = |app: &&String| {
-        let from_the_start =
-            plan.clocks.iter().any(|clock| clock.node == **app && clock.rate_ppm != 0);
-        let by_fault = plan.faults.iter().any(|fault| match &fault.kind {
-            FaultKind::ClockRate { node, .. } | FaultKind::ClockSlew { node, .. } => node == *app,
-            _ => false,
-        });
-        from_the_start || by_fault
+    let is_used = |library: &&Library, node: &str| {
+        node.starts_with(library.nodes) && library.lock.is_none_or(|lock| lock == plan.lock.name)
     };
-    let off: Vec<&str> = apps.iter().filter(is_off).map(String::as_str).collect();
-    if off.is_empty() {
+    let concerns = |node: &str| {
+        let mut libraries = LIBRARIES.iter().filter(|library| is_used(library, node));
+        node.starts_with(CLIENTS) || libraries.any(|library| !library.set.is_empty())
+    };
+    let mut nodes = plan.topology.nodes();
+    nodes.retain(|node| has_rate(plan, node) && concerns(node));
+    if nodes.is_empty() {
         return None;
     }
-    let libraries = LIBRARIES.iter().filter(|library| library.lock == plan.lock.name);
-    let known = libraries.map(|Library { name, set, .. }| match set {
-        [] => format!("{name} sets none"),
-        set => format!("of {name}: {}", set.join(", ")),
-    });
-    let known: Vec<String> = known.collect();
+    let used = LIBRARIES.iter().filter(|library| nodes.iter().any(|node| is_used(library, node)));
+    let known: Vec<String> = used
+        .map(|Library { name, set, .. }| match set {
+            [] => format!("{name} sets none"),
+            set => format!("of {name}: {}", set.join(", ")),
+        })
+        .collect();
     let known = if known.is_empty() { "no library is in use".to_owned() } else { known.join(", ") };
-    Some(format!("tokio's own keep the true rate on {} ({known})", off.join(", ")))
+    Some(format!("tokio's own keep the true rate on {} ({known})", nodes.join(", ")))
+}
+
+/// Whether the clocks of the node run at another rate, at some time of the storm.
+fn has_rate(plan: &Plan, name: &str) -> bool {
+    let by_fault = |kind: &FaultKind| match kind {
+        FaultKind::ClockRate { node, .. } | FaultKind::ClockSlew { node, .. } => node == name,
+        _ => false,
+    };
+    plan.clocks.iter().any(|clock| clock.node == name && clock.rate_ppm != 0)
+        || plan.faults.iter().any(|fault| by_fault(&fault.kind))
 }
 
 #[cfg(test)]
