@@ -15,7 +15,7 @@ pub type Occasion = (Name, Operation, u32);
 
 /// When a future is to be dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Drop {
+pub struct DropPoint {
     /// At the how-manieth time that it is polled and not ready, from 1 …
     pub suspension: u32,
     /// … and so long after it.
@@ -24,15 +24,15 @@ pub struct Drop {
 
 /// The futures that are to be dropped: faults write them down, clients look here.
 #[derive(Clone, Debug, Default)]
-pub struct Cancellations(Arc<Mutex<BTreeMap<Occasion, Drop>>>);
+pub struct Cancellations(Arc<Mutex<BTreeMap<Occasion, DropPoint>>>);
 
 impl Cancellations {
     /// Whether the future of this operation is to be dropped; tells it once.
-    pub fn take(&self, occasion: &Occasion) -> Option<Drop> {
+    pub fn take(&self, occasion: &Occasion) -> Option<DropPoint> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(occasion)
     }
 
-    fn set(&self, occasion: Occasion, drop: Drop) {
+    fn set(&self, occasion: Occasion, drop: DropPoint) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(occasion, drop);
     }
 }
@@ -46,16 +46,16 @@ pub struct Ended {
     pub dropped: bool,
 }
 
-fn occasion(kind: &FaultKind) -> Option<(Occasion, Drop)> {
+fn occasion(kind: &FaultKind) -> Option<(Occasion, DropPoint)> {
     let FaultKind::Cancel { node, operation, ordinal, suspension, delay } = kind else {
         return None;
     };
-    let drop = Drop { suspension: *suspension, delay: *delay };
+    let drop = DropPoint { suspension: *suspension, delay: *delay };
     Some(((node.as_str().into(), *operation, *ordinal), drop))
 }
 
 pub(super) fn narration(kind: &FaultKind) -> String {
-    let Some(((node, operation, ordinal), Drop { suspension, delay })) = occasion(kind) else {
+    let Some(((node, operation, ordinal), DropPoint { suspension, delay })) = occasion(kind) else {
         return String::new();
     };
     let operation = operation.name();

@@ -10,7 +10,7 @@ use lockstorm::host::BoxFuture;
 
 use super::observe::ConductorCell;
 use crate::fault::Sign;
-use crate::fault::cancel::{Cancellations, Drop, Ended, Occasion};
+use crate::fault::cancel::{Cancellations, DropPoint, Ended, Occasion};
 use crate::plan::Micros;
 
 /// What a client's code knows of an operation that it has dropped.
@@ -36,7 +36,7 @@ impl Cancelling {
         occasion: Occasion,
         operation: impl Future<Output = T>,
     ) -> Option<T> {
-        let Some(Drop { suspension, delay }) = self.cancellations.take(&occasion) else {
+        let Some(DropPoint { suspension, delay }) = self.cancellations.take(&occasion) else {
             return Some(operation.await);
         };
         let outcome = {
