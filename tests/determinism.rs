@@ -1,8 +1,9 @@
 //! Is a run the same run when it is run again?
 
+use lockstorm_sim::engine::Engine;
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::engine::turmoil::Turmoil;
-use lockstorm_sim::plan::{Fence, Plan, Seed};
+use lockstorm_sim::plan::{Fence, Plan, Seed, file};
 use lockstorm_sim::storm::{self, Storm};
 
 #[test]
@@ -37,6 +38,63 @@ fn under_turmoil_the_trace_is_the_same() {
         let first = storm::run(&plan, &Turmoil::default());
         let second = storm::run(&plan, &Turmoil::default());
         assert_eq!(first.history, second.history, "seed {seed}");
+    }
+}
+
+/// The faults that no seed draws, each once.
+const UNDRAWN: &str = r#"
+schema = 1
+scenario = "redis-single"
+seed = "0x7"
+duration = "6s"
+
+[[fault]]
+kind = "reset"
+from = ["app-1", "app-2"]
+to = "redis-1"
+after = "app-1 acquire 3 applied"
+
+[[fault]]
+kind = "cancel"
+node = "app-2"
+operation = "acquire"
+ordinal = 4
+await = 2
+delay = "300us"
+
+[[fault]]
+kind = "clock-slew"
+node = "redis-1"
+by = "+100ms"
+rate = "10%"
+at = "1s"
+
+[[fault]]
+kind = "clock-freeze"
+node = "redis-1"
+at = "1500ms"
+for = "1s"
+
+[[fault]]
+kind = "hang"
+node = "app-3"
+at = "2s"
+for = "700ms"
+
+[[fault]]
+kind = "disk-stall"
+node = "redis-1"
+at = "1s"
+"#;
+
+#[test]
+fn faults_that_no_seed_draws_give_the_same_trace_twice_on_each_engine() {
+    let plan = file::parse("the test's plan", UNDRAWN).unwrap();
+    for engine in [&EventEngine as &dyn Engine, &Turmoil::default()] {
+        let (first, second) = (storm::run(&plan, engine), storm::run(&plan, engine));
+        assert_eq!(first.judgement.goals.touched, [0, 1, 2, 3, 4], "{:#?}", first.judgement);
+        assert_eq!(first.history, second.history, "{}", engine.name());
+        assert_eq!(first.trace_hash, second.trace_hash, "{}", engine.name());
     }
 }
 

@@ -113,6 +113,8 @@ struct State {
     /// Names as the medium has them.
     durable_names: BTreeMap<String, FileNumber>,
     ailment: Ailment,
+    /// How often the machine has lost its power: what was mounted before is dead.
+    outages: u64,
     latency: Draw,
     survival: Draw,
     listener: Option<SignListener>,
@@ -129,6 +131,7 @@ impl Disk {
                 names: BTreeMap::new(),
                 durable_names: BTreeMap::new(),
                 ailment: Ailment::default(),
+                outages: 0,
                 latency: Draw::new(seed, "disk-latency", machine),
                 survival: Draw::new(seed, "disk-survival", machine),
                 listener: None,
@@ -140,7 +143,7 @@ impl Disk {
 
     /// The disk in the hands of a program on `host`.
     pub fn mount(&self, host: &Host) -> Files {
-        Files { disk: self.clone(), host: host.clone() }
+        Files { disk: self.clone(), host: host.clone(), outages: self.lock().outages }
     }
 
     /// Has `listener` told of every sign from now on.
@@ -160,10 +163,11 @@ impl Disk {
     }
 
     /// The machine dies: what was not synchronised is lost, but for a drawn part of it.
-    /// Must not be called while the machine's programs still run.
+    /// What its programs still do with it, in the step in which it died, fails.
     pub fn lose_power(&self) {
         let lost = {
             let state = &mut *self.lock();
+            state.outages += 1;
             // A rename that the folder has not been synchronised after may be undone:
             // one draw for all of them, for a journal commits in order.
             if state.survival.chance(500) {
@@ -266,6 +270,8 @@ impl fmt::Debug for Disk {
 pub struct Files {
     disk: Disk,
     host: Host,
+    /// Of the machine, when it was mounted.
+    outages: u64,
 }
 
 impl Files {
@@ -277,7 +283,7 @@ impl Files {
     /// nothing of them is written then.
     pub fn append(&self, name: &str, bytes: &[u8]) -> io::Result<u64> {
         let capacity_bytes = self.disk.0.settings.capacity_bytes;
-        let state = &mut *self.disk.lock();
+        let state = &mut *self.powered()?;
         if state.used_bytes().saturating_add(bytes.len() as u64) > capacity_bytes {
             return Err(io::Error::new(io::ErrorKind::StorageFull, "no space left on device"));
         }
@@ -292,7 +298,7 @@ impl Files {
     /// # Errors
     /// When there is no such file.
     pub fn truncate(&self, name: &str, length: u64) -> io::Result<()> {
-        self.disk.lock().file(name)?.truncate(length);
+        self.powered()?.file(name)?.truncate(length);
         Ok(())
     }
 
@@ -303,13 +309,13 @@ impl Files {
     /// When there is no such file, or the device fails: told once, see the module.
     pub async fn sync(&self, name: &str) -> io::Result<()> {
         let (number, upto) = {
-            let state = &mut *self.disk.lock();
+            let state = &mut *self.powered()?;
             (state.number(name)?, state.file(name)?.len())
         };
         let _turn = self.disk.0.device.lock().await;
         self.device_works(self.disk.0.settings.sync_median_us).await;
         let failing = {
-            let state = &mut *self.disk.lock();
+            let state = &mut *self.powered()?;
             let failing = state.ailment.failing;
             if let Some(file) = state.files.get_mut(&number) {
                 if failing { file.fail_sync(upto) } else { file.sync(upto) }
@@ -328,7 +334,7 @@ impl Files {
     /// # Errors
     /// When there is no such file.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let state = &mut *self.disk.lock();
+        let state = &mut *self.powered()?;
         let number = state.number(from)?;
         state.names.remove(from);
         state.names.insert(to.to_owned(), number);
@@ -341,7 +347,7 @@ impl Files {
     /// # Errors
     /// When there is no such file.
     pub fn remove(&self, name: &str) -> io::Result<()> {
-        let state = &mut *self.disk.lock();
+        let state = &mut *self.powered()?;
         state.number(name)?;
         state.names.remove(name);
         state.forget_nameless();
@@ -353,11 +359,11 @@ impl Files {
     /// # Errors
     /// When the device fails; the names may then be as they were.
     pub async fn sync_names(&self) -> io::Result<()> {
-        let names = self.disk.lock().names.clone();
+        let names = self.powered()?.names.clone();
         let _turn = self.disk.0.device.lock().await;
         self.device_works(self.disk.0.settings.sync_median_us).await;
         let failing = {
-            let state = &mut *self.disk.lock();
+            let state = &mut *self.powered()?;
             if !state.ailment.failing {
                 state.durable_names = names;
                 state.forget_nameless();
@@ -373,12 +379,21 @@ impl Files {
     /// When there is no such file.
     pub async fn read(&self, name: &str) -> io::Result<Vec<u8>> {
         self.device_works(self.disk.0.settings.read_median_us).await;
-        Ok(self.disk.lock().file(name)?.bytes())
+        Ok(self.powered()?.file(name)?.bytes())
     }
 
     /// The names of all files, in order.
     pub fn names(&self) -> Vec<String> {
         self.disk.lock().names.keys().cloned().collect()
+    }
+
+    /// The disk's state, as long as the machine has the power with which it was mounted.
+    fn powered(&self) -> io::Result<MutexGuard<'_, State>> {
+        let state = self.disk.lock();
+        match state.outages == self.outages {
+            true => Ok(state),
+            false => Err(io::Error::other("the machine has lost its power")),
+        }
     }
 
     fn told(&self, failing: bool) -> io::Result<()> {

@@ -4,22 +4,27 @@
 //! line that tells of it, and which [`Touch`] shows that it did something. A fault
 //! that nothing touched is *inert*, and a run of inert faults proves nothing.
 
+pub mod cancel;
 mod clock;
 mod crash;
+mod disk;
 mod partition;
 mod pause;
 mod replication_stall;
+mod reset;
 mod slow_link;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::disk::{Disk, DiskSign};
 use crate::engine::Control;
 use crate::engine::world::{NodeId, Touch, World};
 use crate::history::event::FaultFamily;
 use crate::history::{Name, Recorder};
 use crate::plan::FaultKind;
 use crate::server::redis::ReplicationGate;
+use cancel::Cancellations;
 
 /// Where faults strike.
 #[derive(Clone)]
@@ -35,6 +40,10 @@ pub struct Ground {
     /// The rates at which clocks run when no fault changes them, ppm; 0 for those
     /// that are not here.
     pub rates_ppm: Arc<BTreeMap<NodeId, i64>>,
+    /// The disks of the nodes' machines.
+    pub disks: Arc<BTreeMap<NodeId, Disk>>,
+    /// Where clients learn which of their futures they are to drop.
+    pub cancellations: Cancellations,
 }
 
 impl std::fmt::Debug for Ground {
@@ -67,7 +76,7 @@ impl Ground {
 }
 
 /// What can show that a fault did something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sign {
     /// The engine noticed.
     Touch(Touch),
@@ -76,6 +85,15 @@ pub enum Sign {
         /// The master.
         node: NodeId,
     },
+    /// A program used an ill disk.
+    Disk {
+        /// Whose.
+        node: NodeId,
+        /// How the illness showed.
+        sign: DiskSign,
+    },
+    /// An operation ended that was to be cancelled.
+    Operation(cancel::Ended),
 }
 
 /// A fault's family: what findings are blamed on, and what a swarm switches.
@@ -89,6 +107,14 @@ pub fn family(kind: &FaultKind) -> FaultFamily {
         FaultKind::ReplicationStall { .. } => FaultFamily::ReplicationStall,
         FaultKind::ClockRate { .. } => FaultFamily::ClockRate,
         FaultKind::ClockStep { .. } => FaultFamily::ClockStep,
+        FaultKind::Reset { .. } => FaultFamily::Reset,
+        FaultKind::ClockFreeze { .. } => FaultFamily::ClockFreeze,
+        FaultKind::ClockSlew { .. } => FaultFamily::ClockSlew,
+        FaultKind::Cancel { .. } => FaultFamily::Cancel,
+        FaultKind::Hang { .. } => FaultFamily::Hang,
+        FaultKind::DiskSlow { .. } => FaultFamily::DiskSlow,
+        FaultKind::DiskStall { .. } => FaultFamily::DiskStall,
+        FaultKind::DiskError { .. } => FaultFamily::DiskError,
     }
 }
 
@@ -100,8 +126,17 @@ pub fn targets(kind: &FaultKind) -> Vec<Name> {
         | FaultKind::Pause { node, .. }
         | FaultKind::ReplicationStall { node }
         | FaultKind::ClockRate { node, .. }
-        | FaultKind::ClockStep { node, .. } => vec![node.as_str().into()],
-        FaultKind::Partition { from, to, .. } | FaultKind::SlowLink { from, to, .. } => {
+        | FaultKind::ClockStep { node, .. }
+        | FaultKind::ClockFreeze { node }
+        | FaultKind::ClockSlew { node, .. }
+        | FaultKind::Cancel { node, .. }
+        | FaultKind::Hang { node }
+        | FaultKind::DiskSlow { node, .. }
+        | FaultKind::DiskStall { node }
+        | FaultKind::DiskError { node } => vec![node.as_str().into()],
+        FaultKind::Partition { from, to, .. }
+        | FaultKind::SlowLink { from, to, .. }
+        | FaultKind::Reset { from, to } => {
             from.iter().chain(to).map(|name| name.as_str().into()).collect()
         }
     }
@@ -118,6 +153,14 @@ pub fn narration(kind: &FaultKind) -> String {
         FaultKind::ReplicationStall { node } => replication_stall::narration(node),
         FaultKind::ClockRate { node, ppm } => clock::rate_narration(node, *ppm),
         FaultKind::ClockStep { node, by_us } => clock::step_narration(node, *by_us),
+        FaultKind::Reset { from, to } => reset::narration(from, to),
+        FaultKind::ClockFreeze { node } => clock::freeze_narration(node),
+        FaultKind::ClockSlew { node, by_us, ppm } => clock::slew_narration(node, *by_us, *ppm),
+        FaultKind::Cancel { .. } => cancel::narration(kind),
+        FaultKind::Hang { node } => pause::hang_narration(node),
+        FaultKind::DiskSlow { node, extra } => disk::slow_narration(node, *extra),
+        FaultKind::DiskStall { node } => disk::stall_narration(node),
+        FaultKind::DiskError { node } => disk::error_narration(node),
     }
 }
 
@@ -128,11 +171,14 @@ pub enum Begun {
     Going,
     /// It goes on and showed at once; how.
     Showed(String),
+    /// It struck and is over; what it did has been told by a [`Sign`].
+    Struck,
     /// There was nothing for it to strike: it is over.
     Void,
 }
 
-/// Begins a fault. `others` are the faults that are at work already.
+/// Begins a fault. `others` are the faults that are at work already, in order of their
+/// beginning.
 pub fn begin(kind: &FaultKind, others: &[&FaultKind], ground: &Ground) -> Begun {
     match kind {
         FaultKind::ProcessCrash { node } => crash::begin(node, false, ground),
@@ -143,21 +189,34 @@ pub fn begin(kind: &FaultKind, others: &[&FaultKind], ground: &Ground) -> Begun 
             slow_link::begin(from, to, *extra, others, ground)
         }
         FaultKind::ReplicationStall { node } => replication_stall::begin(node, ground),
-        FaultKind::ClockRate { node, ppm } => clock::begin_rate(node, *ppm, ground),
+        FaultKind::ClockRate { node, .. }
+        | FaultKind::ClockFreeze { node }
+        | FaultKind::ClockSlew { node, .. } => clock::begin(node, kind, others, ground),
         FaultKind::ClockStep { node, by_us } => clock::begin_step(node, *by_us, ground),
+        FaultKind::Reset { from, to } => reset::begin(from, to, ground),
+        FaultKind::Cancel { .. } => cancel::begin(kind, ground),
+        FaultKind::Hang { node } => pause::begin(node, Some(pause::OWN_WORK), ground),
+        FaultKind::DiskSlow { node, .. }
+        | FaultKind::DiskStall { node }
+        | FaultKind::DiskError { node } => disk::begin(node, kind, others, ground),
     }
 }
 
 /// Whether a fault at work is over as soon as `other` begins.
 pub fn is_ended_by(kind: &FaultKind, other: &FaultKind) -> bool {
     match kind {
-        FaultKind::Pause { node, .. } => pause::is_ended_by(node, other),
+        FaultKind::Pause { node, .. } | FaultKind::Hang { node } => pause::is_ended_by(node, other),
         _ => false,
     }
 }
 
-/// Ends a fault that has begun. `others` are the faults that go on: what one of them
-/// still wants (a node down, a link slow, a clock fast) stays.
+/// Whether a fault at work is over with what `sign` says.
+pub fn is_over_with(kind: &FaultKind, sign: &Sign) -> bool {
+    cancel::is_about(kind, sign)
+}
+
+/// Ends a fault that has begun. `others` are the faults that go on, in order of their
+/// beginning: what one of them still wants (a node down, a link slow, a clock fast) stays.
 pub fn end(kind: &FaultKind, others: &[&FaultKind], ground: &Ground) {
     match kind {
         FaultKind::ProcessCrash { node } | FaultKind::MachineCrash { node } => {
@@ -167,28 +226,55 @@ pub fn end(kind: &FaultKind, others: &[&FaultKind], ground: &Ground) {
         FaultKind::Partition { from, to, one_way } => partition::end(from, to, *one_way, ground),
         FaultKind::SlowLink { from, to, .. } => slow_link::end(from, to, others, ground),
         FaultKind::ReplicationStall { node } => replication_stall::end(node, others, ground),
-        FaultKind::ClockRate { node, .. } => clock::end_rate(node, others, ground),
+        FaultKind::ClockRate { node, .. }
+        | FaultKind::ClockFreeze { node }
+        | FaultKind::ClockSlew { node, .. } => clock::end(node, others, ground),
         FaultKind::ClockStep { node, by_us } => clock::end_step(node, *by_us, ground),
+        FaultKind::Hang { node } => pause::end(node, Some(pause::OWN_WORK), ground),
+        FaultKind::Cancel { .. } => cancel::end(kind, ground),
+        FaultKind::DiskSlow { node, .. }
+        | FaultKind::DiskStall { node }
+        | FaultKind::DiskError { node } => disk::end(node, others, ground),
+        // There is nothing to undo.
+        FaultKind::Reset { .. } => {}
     }
 }
 
 /// What `sign` says of an active fault of this kind, if it is about it.
-pub fn showed(kind: &FaultKind, sign: Sign, ground: &Ground) -> Option<String> {
-    match (kind, sign) {
-        (FaultKind::Pause { node, .. }, Sign::Touch(touch)) => pause::showed(node, touch, ground),
-        (FaultKind::Partition { from, to, one_way }, Sign::Touch(touch)) => {
-            partition::showed(from, to, *one_way, touch, ground)
+pub fn showed(kind: &FaultKind, sign: &Sign, ground: &Ground) -> Option<String> {
+    match kind {
+        FaultKind::Pause { node, group } => {
+            pause::showed(node, group.as_deref(), sign.touch()?, ground)
         }
-        (FaultKind::SlowLink { from, to, .. }, Sign::Touch(touch)) => {
-            slow_link::showed(from, to, touch, ground)
+        FaultKind::Hang { node } => {
+            pause::showed(node, Some(pause::OWN_WORK), sign.touch()?, ground)
         }
-        (FaultKind::ClockRate { node, .. } | FaultKind::ClockStep { node, .. }, sign) => {
-            clock::showed(node, sign, ground)
+        FaultKind::Partition { from, to, one_way } => {
+            partition::showed(from, to, *one_way, sign.touch()?, ground)
         }
-        (FaultKind::ReplicationStall { node }, sign) => {
-            replication_stall::showed(node, sign, ground)
+        FaultKind::SlowLink { from, to, .. } => slow_link::showed(from, to, sign.touch()?, ground),
+        FaultKind::Reset { from, to } => reset::showed(from, to, sign.touch()?, ground),
+        FaultKind::ClockRate { node, .. } | FaultKind::ClockSlew { node, .. } => {
+            clock::showed(node, false, sign.touch()?, ground)
         }
+        FaultKind::ClockStep { node, .. } | FaultKind::ClockFreeze { node } => {
+            clock::showed(node, true, sign.touch()?, ground)
+        }
+        FaultKind::ReplicationStall { node } => replication_stall::showed(node, sign, ground),
+        FaultKind::Cancel { .. } => cancel::showed(kind, sign),
+        FaultKind::DiskSlow { node, .. } => disk::showed(node, DiskSign::Slowed, sign, ground),
+        FaultKind::DiskStall { node } => disk::showed(node, DiskSign::Stalled, sign, ground),
+        FaultKind::DiskError { node } => disk::showed(node, DiskSign::Failed, sign, ground),
         // Crashes show at once or not at all.
-        _ => None,
+        FaultKind::ProcessCrash { .. } | FaultKind::MachineCrash { .. } => None,
+    }
+}
+
+impl Sign {
+    fn touch(&self) -> Option<Touch> {
+        match self {
+            Sign::Touch(touch) => Some(*touch),
+            _ => None,
+        }
     }
 }

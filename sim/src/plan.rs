@@ -8,13 +8,15 @@
 //! its scalars, [`anchor`] names events, [`keys`] is the table of all single
 //! settings, [`mod@file`] reads and writes TOML with errors that point ([`mod@error`]),
 //! [`scenario`] has the named starting points, [`draw`] draws faults and workloads
-//! from a seed, [`rules`] says what makes a plan possible.
+//! from a seed, [`groups`] names the task groups of each node, [`rules`] says what makes
+//! a plan possible.
 
 pub mod anchor;
 pub mod complaint;
 pub mod draw;
 pub mod error;
 pub mod file;
+pub mod groups;
 pub mod keys;
 pub mod rate;
 pub mod rules;
@@ -208,9 +210,18 @@ pub struct Fault {
     pub kind: FaultKind,
     /// When it begins.
     pub when: When,
-    /// How long it lasts; `None` until the storm is over. A crash lasts until the
-    /// node is started again.
+    /// How long it lasts; `None` until the storm is over, or for kinds that end by
+    /// themselves. A crash lasts until the node is started again.
     pub lasts: Option<Micros>,
+}
+
+impl Fault {
+    /// A fault of this kind that begins then and lasts until the storm is over, or ends
+    /// by itself. A cancellation begins with its operation, whatever `when` says.
+    pub fn new(kind: FaultKind, when: When) -> Fault {
+        let when = kind.own_begin().unwrap_or(when);
+        Fault { kind, when, lasts: None }
+    }
 }
 
 /// What can go wrong.
@@ -270,4 +281,99 @@ pub enum FaultKind {
         /// By how much, µs; negative for backwards.
         by_us: i64,
     },
+    /// Every established connection between two sets of nodes is reset. It is over at
+    /// once.
+    Reset {
+        /// One side.
+        from: Vec<String>,
+        /// The other.
+        to: Vec<String>,
+    },
+    /// A node's wall clock stands still; when the fault ends it is right again. The
+    /// monotonic clock goes on.
+    ClockFreeze {
+        /// Whose.
+        node: String,
+    },
+    /// Both clocks of a node run off their rate until the wall clock has gained, or lost,
+    /// an amount: how a time daemon mends an offset. It keeps what it gained.
+    ClockSlew {
+        /// Whose.
+        node: String,
+        /// How much it gains, µs; negative for losing.
+        by_us: i64,
+        /// How fast, ppm of elapsed time.
+        ppm: u32,
+    },
+    /// A client drops the future of one of its operations while it waits for something.
+    Cancel {
+        /// The client.
+        node: String,
+        /// `acquire` or `release`.
+        operation: Operation,
+        /// Which of them, counted as in an [`Anchor`].
+        ordinal: u32,
+        /// At the how-manieth time that the future is polled and not ready, from 1.
+        suspension: u32,
+        /// So long after it, by the node's own monotonic clock, unless the operation has
+        /// come back by then.
+        delay: Micros,
+    },
+    /// A client's own work stands still; what else runs on its node goes on.
+    Hang {
+        /// The client.
+        node: String,
+    },
+    /// Every synchronisation and read of a node's disk takes longer.
+    DiskSlow {
+        /// Whose.
+        node: String,
+        /// By how much.
+        extra: Micros,
+    },
+    /// A node's disk completes nothing.
+    DiskStall {
+        /// Whose.
+        node: String,
+    },
+    /// Synchronisations of a node's disk fail.
+    DiskError {
+        /// Whose.
+        node: String,
+    },
+}
+
+impl FaultKind {
+    /// The rate of a slew that names none, ppm: that of `adjtime` on Linux.
+    pub const SLEW_PPM: u32 = 500;
+
+    /// The operations whose future can be dropped.
+    pub const CANCELLABLE: [Operation; 2] = [Operation::Acquire, Operation::Release];
+
+    /// How long a fault of this kind lasts, where that follows from itself: a reset is
+    /// over at once, a slew when it has gained what it should. `None` for the others.
+    pub fn own_length(&self) -> Option<Micros> {
+        match self {
+            FaultKind::Reset { .. } => Some(Micros(0)),
+            FaultKind::ClockSlew { by_us, ppm, .. } => {
+                let us = u128::from(by_us.unsigned_abs()) * 1_000_000;
+                let us = us.div_ceil(u128::from((*ppm).max(1)));
+                Some(Micros(u64::try_from(us).unwrap_or(u64::MAX)))
+            }
+            _ => None,
+        }
+    }
+
+    /// When a fault of this kind begins, where that follows from itself: a cancellation
+    /// with its operation. `None` for the others.
+    pub fn own_begin(&self) -> Option<When> {
+        let FaultKind::Cancel { node, operation, ordinal, .. } = self else { return None };
+        let anchor = Anchor::new(node, *operation, *ordinal, Phase::Invoked);
+        Some(When::After { anchor, delay: Micros(0) })
+    }
+
+    /// Whether a fault of this kind ends by itself, so that nobody says for how long.
+    pub fn ends_by_itself(&self) -> bool {
+        self.own_length().is_some() || matches!(self, FaultKind::Cancel { .. })
+    }
 }

@@ -10,7 +10,8 @@
 //! [`story`] tells how it came about, [`why`] says why and what to try; [`block`] is
 //! the failure block of a test and of the program, [`table`] the summary of a hunt,
 //! [`mod@demonstration`] what the program shows when it is started alone, [`recorded`]
-//! tells of a history that was read from a file, [`json`] is the machine's view.
+//! tells of a history that was read from a file, [`timers`] lists those that do not follow
+//! a node's clocks, [`json`] is the machine's view.
 
 pub mod block;
 pub mod demonstration;
@@ -21,6 +22,7 @@ pub mod recorded;
 pub mod story;
 pub mod subject;
 pub mod table;
+pub mod timers;
 pub mod why;
 
 #[cfg(test)]

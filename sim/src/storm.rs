@@ -1,12 +1,13 @@
 //! A storm: a plan set on a stage, run, judged.
 //!
 //! Order of things: [`run`] takes a plan and an engine and gives a [`Run`];
-//! [`scene`] builds the nodes, [`client`] is what they do, [`locks`] what they do it
-//! with, [`observe`] writes down what servers see, [`conductor`] strikes and ends,
+//! [`scene`] builds the nodes, [`client`] is what they do ([`cancelling`] drops it
+//! half-way), [`locks`] what they do it with, [`observe`] writes down what servers see, [`conductor`] strikes and ends,
 //! [`anchors`] finds events by name, [`place`] tells outsiders where it is. [`builder`] is the door for tests.
 
 pub mod anchors;
 pub mod builder;
+pub mod cancelling;
 pub mod client;
 pub mod conductor;
 pub mod confirm;

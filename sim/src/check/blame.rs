@@ -31,7 +31,7 @@ use super::words::{self, Language};
 use crate::history::{EventId, FaultFamily, History, Name, What};
 
 /// All fault families.
-pub const FAMILIES: [FaultFamily; 8] = [
+pub const FAMILIES: [FaultFamily; 16] = [
     FaultFamily::ProcessCrash,
     FaultFamily::MachineCrash,
     FaultFamily::Pause,
@@ -40,6 +40,14 @@ pub const FAMILIES: [FaultFamily; 8] = [
     FaultFamily::ReplicationStall,
     FaultFamily::ClockRate,
     FaultFamily::ClockStep,
+    FaultFamily::Reset,
+    FaultFamily::ClockFreeze,
+    FaultFamily::ClockSlew,
+    FaultFamily::Cancel,
+    FaultFamily::Hang,
+    FaultFamily::DiskSlow,
+    FaultFamily::DiskStall,
+    FaultFamily::DiskError,
 ];
 
 /// The stable name of a fault family.
@@ -53,6 +61,14 @@ pub fn family_id(family: FaultFamily) -> &'static str {
         FaultFamily::ReplicationStall => "replication-stall",
         FaultFamily::ClockRate => "clock-rate",
         FaultFamily::ClockStep => "clock-step",
+        FaultFamily::Reset => "reset",
+        FaultFamily::ClockFreeze => "clock-freeze",
+        FaultFamily::ClockSlew => "clock-slew",
+        FaultFamily::Cancel => "cancel",
+        FaultFamily::Hang => "hang",
+        FaultFamily::DiskSlow => "disk-slow",
+        FaultFamily::DiskStall => "disk-stall",
+        FaultFamily::DiskError => "disk-error",
     }
 }
 
@@ -221,8 +237,18 @@ struct Fact {
 pub struct Faults(Vec<Fact>);
 
 use FaultFamily::{
-    ClockRate, ClockStep, MachineCrash, Partition, Pause, ProcessCrash, ReplicationStall, SlowLink,
+    Cancel, ClockFreeze, ClockRate, ClockSlew, ClockStep, Hang, MachineCrash, Partition, Pause,
+    ProcessCrash, ReplicationStall, Reset, SlowLink,
 };
+
+/// What makes a clock untrue.
+const CLOCKS: &[FaultFamily] = &[ClockStep, ClockRate, ClockFreeze, ClockSlew];
+
+/// What keeps a client from seeing on its own machine that its time is over.
+const OWN_DELAY: &[FaultFamily] = &[Pause, Hang, ClockRate, ClockStep, ClockSlew];
+
+/// What makes a release late.
+const SLOW_OR_UNTRUE: &[FaultFamily] = &[SlowLink, ClockRate, ClockStep, ClockFreeze, ClockSlew];
 
 /// What takes a master, the likeliest first.
 const FAILOVER: [&[FaultFamily]; 3] = [&[MachineCrash, ProcessCrash], &[Pause], &[Partition]];
@@ -300,7 +326,7 @@ pub(super) fn loss(case: &Case<'_>, grant: &Grant, loss: &Loss) -> Blame {
             (Parted::RecordLost, faults.behind_failover(&authority, loss.moment))
         }
         Vanished::ExpiredEarly => {
-            let clock = faults.pick(&[&[ClockStep, ClockRate]], &authority, loss.moment);
+            let clock = faults.pick(&[CLOCKS], &authority, loss.moment);
             // Where the record moved to a server with another clock: what moved it.
             let moved = grant.applied.as_ref().filter(|applied| applied.node != loss.authority);
             let moved = moved.and_then(|applied| {
@@ -318,7 +344,7 @@ pub(super) fn loss(case: &Case<'_>, grant: &Grant, loss: &Loss) -> Blame {
 pub(super) fn overstay(case: &Case<'_>, grant: &Grant, role: &'static str, until: Moment) -> Blame {
     let mut nodes: Vec<(&Name, &'static str)> = Vec::new();
     nodes.extend(grant.client().map(|client| (client, role)));
-    let own = case.faults.pick(&[&[Pause, ClockRate, ClockStep]], &nodes, until);
+    let own = case.faults.pick(&[OWN_DELAY], &nodes, until);
     let fault = own.or_else(|| {
         nodes.extend(grant.applied.as_ref().map(|applied| (&applied.node, "authority")));
         let network: [&[FaultFamily]; 2] =
@@ -337,7 +363,7 @@ pub(super) fn leak(case: &Case<'_>, holder: Option<&Grant>, until: Moment) -> Bl
     nodes.extend(grant.client().map(|client| (client, "first-holder")));
     nodes.extend(grant.applications.last().map(|applied| (&applied.node, "authority")));
     let groups: [&[FaultFamily]; 3] =
-        [&[ProcessCrash, MachineCrash], &[Pause, Partition], &[SlowLink, ClockRate, ClockStep]];
+        [&[ProcessCrash, MachineCrash], &[Pause, Hang, Partition, Reset, Cancel], SLOW_OR_UNTRUE];
     let fault = case.faults.pick(&groups, &nodes, until);
     Blame::of(Parted::RecordLeft, &[grant], fault.into_iter().collect())
 }
@@ -458,6 +484,6 @@ fn late_effect(
     let mut nodes: Vec<(&Name, &'static str)> = Vec::new();
     nodes.extend(grant.client().map(|client| (client, role)));
     nodes.push((resource, "resource"));
-    let fault = case.faults.pick(&[&[Partition, SlowLink, Pause]], &nodes, until);
+    let fault = case.faults.pick(&[&[Partition, SlowLink, Pause, Hang]], &nodes, until);
     Blame::of(Parted::LateEffect, &[grant], fault.into_iter().collect())
 }

@@ -27,7 +27,7 @@ fn what_was_synchronised_survives_and_what_was_not_is_a_prefix() {
             files.sync("log").await.unwrap();
             files.append("log", &[2; 5_000]).unwrap();
             disk.lose_power();
-            let bytes = files.read("log").await.unwrap();
+            let bytes = disk.mount(&host).read("log").await.unwrap();
             assert!(bytes.len() >= 700);
             assert!(bytes[..700].iter().all(|byte| *byte == 1));
             assert!(bytes[700..].iter().all(|byte| *byte == 2));
@@ -73,7 +73,7 @@ fn a_failed_synchronisation_is_told_once_and_its_bytes_are_gone() {
         assert!(files.sync("log").await.is_ok(), "the pages count as clean");
         assert_eq!(files.read("log").await.unwrap(), b"kept lost", "the kernel still has them");
         disk.lose_power();
-        assert_eq!(files.read("log").await.unwrap(), b"kept");
+        assert_eq!(disk.mount(&host).read("log").await.unwrap(), b"kept");
     });
 }
 
@@ -131,6 +131,22 @@ fn a_renamed_file_that_goes_back_has_its_newest_synchronised_bytes() {
             }
         });
     }
+}
+
+#[test]
+fn what_a_program_still_does_when_its_machine_has_died_fails() {
+    with_host(|host| async move {
+        let disk = disk(1);
+        let files = disk.mount(&host);
+        files.append("log", b"kept").unwrap();
+        files.sync("log").await.unwrap();
+        disk.lose_power();
+        assert!(files.append("log", b" of a ghost").is_err());
+        assert!(files.truncate("log", 0).is_err() && files.rename("log", "old").is_err());
+        assert!(files.remove("log").is_err() && files.sync("log").await.is_err());
+        assert!(files.sync_names().await.is_err() && files.read("log").await.is_err());
+        assert_eq!(disk.mount(&host).read("log").await.unwrap(), b"kept");
+    });
 }
 
 #[test]
@@ -212,7 +228,7 @@ proptest! {
     ) {
         with_host(|host| async move {
             let disk = disk(seed);
-            let files = disk.mount(&host);
+            let mut files = disk.mount(&host);
             files.append("log", b"").unwrap();
             files.sync("log").await.unwrap();
             let (mut written, mut promised, mut broken) = (Vec::<u8>::new(), 0_usize, false);
@@ -244,6 +260,7 @@ proptest! {
                     }
                     Act::Crash => {
                         disk.lose_power();
+                        files = disk.mount(&host);
                         let bytes = files.read("log").await.unwrap();
                         assert!(bytes.len() >= promised, "{} of {promised}", bytes.len());
                         assert_eq!(bytes, written[..bytes.len()]);

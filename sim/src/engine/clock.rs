@@ -1,8 +1,8 @@
 //! Clocks of simulated nodes.
 //!
 //! A node has one oscillator that drives two clocks: the monotonic clock, which
-//! runs at the oscillator's rate, and the wall clock, which besides can be off and
-//! can step. True simulated time is nobody's clock.
+//! runs at the oscillator's rate, and the wall clock, which besides can be off, can
+//! step, and can stand still for a while. True simulated time is nobody's clock.
 //!
 //! Everything is integer microseconds; a rate is parts per million of deviation
 //! (+50,000 ppm: five percent fast). Readings are piecewise linear: each change
@@ -28,7 +28,24 @@ pub enum ClockChange {
         /// Forwards when positive.
         by_us: i64,
     },
+    /// The wall clock stands still. A step moves what it shows. Nothing if it does
+    /// already.
+    Freeze,
+    /// The wall clock shows again what it would show if it had not stood still.
+    Thaw,
 }
+
+/// How a node's wall clock is off at some moment, against true time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deviation {
+    /// How far it is ahead, µs.
+    pub offset_us: i64,
+    /// How fast it runs, ppm of deviation; [`STANDS_STILL_PPM`] while it is frozen.
+    pub rate_ppm: i64,
+}
+
+/// The rate of a clock that stands still.
+pub const STANDS_STILL_PPM: i64 = -1_000_000;
 
 /// One node's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,13 +58,21 @@ pub struct NodeClock {
     wall_ahead_us: i64,
     /// Deviation of the oscillator, ppm.
     ppm: i64,
+    /// What the wall clock shows while it stands still, µs since the Unix epoch.
+    frozen_us: Option<i64>,
 }
 
 const MILLION: i128 = 1_000_000;
 
 impl Default for NodeClock {
     fn default() -> Self {
-        NodeClock { since_us: 0, monotonic_us: 0, wall_ahead_us: WALL_ORIGIN_US, ppm: 0 }
+        NodeClock {
+            since_us: 0,
+            monotonic_us: 0,
+            wall_ahead_us: WALL_ORIGIN_US,
+            ppm: 0,
+            frozen_us: None,
+        }
     }
 }
 
@@ -61,8 +86,20 @@ impl NodeClock {
 
     /// The wall reading at `true_us`, µs since the Unix epoch.
     pub fn wall_us(&self, true_us: u64) -> i64 {
+        if let Some(frozen_us) = self.frozen_us {
+            return frozen_us;
+        }
         let monotonic = i64::try_from(self.monotonic_us(true_us)).unwrap_or(i64::MAX);
         monotonic.saturating_add(self.wall_ahead_us)
+    }
+
+    /// How the wall clock is off at `true_us`.
+    pub fn deviation(&self, true_us: u64) -> Deviation {
+        let truth_us = WALL_ORIGIN_US.saturating_add_unsigned(true_us);
+        Deviation {
+            offset_us: self.wall_us(true_us).saturating_sub(truth_us),
+            rate_ppm: if self.frozen_us.is_some() { STANDS_STILL_PPM } else { self.ppm },
+        }
     }
 
     /// The earliest true time at which the monotonic clock shows `monotonic_us` or
@@ -85,7 +122,10 @@ impl NodeClock {
             }
             ClockChange::Step { by_us } => {
                 self.wall_ahead_us = self.wall_ahead_us.saturating_add(by_us);
+                self.frozen_us = self.frozen_us.map(|us| us.saturating_add(by_us));
             }
+            ClockChange::Freeze => self.frozen_us = Some(self.wall_us(true_us)),
+            ClockChange::Thaw => self.frozen_us = None,
         }
     }
 }
@@ -121,6 +161,25 @@ mod tests {
                 assert!(clock.monotonic_us(at - 1) < deadline, "ppm {ppm} deadline {deadline}");
             }
         }
+    }
+
+    #[test]
+    fn a_frozen_wall_clock_stands_still_and_is_right_again_when_it_thaws() {
+        let mut clock = NodeClock::default();
+        clock.change(0, ClockChange::Rate { ppm: 1_000 });
+        clock.change(1_000_000, ClockChange::Freeze);
+        let shown = clock.wall_us(1_000_000);
+        assert_eq!(clock.wall_us(9_000_000), shown);
+        assert_eq!(clock.monotonic_us(9_000_000), 9_009_000, "the monotonic clock goes on");
+        let expected = Deviation { offset_us: 1_000 - 8_000_000, rate_ppm: STANDS_STILL_PPM };
+        assert_eq!(clock.deviation(9_000_000), expected);
+        clock.change(9_000_000, ClockChange::Step { by_us: 500 });
+        assert_eq!(clock.wall_us(9_500_000), shown + 500, "it can be set and stands still");
+        clock.change(9_500_000, ClockChange::Freeze);
+        assert_eq!(clock.wall_us(9_500_000), shown + 500, "frozen is frozen");
+        clock.change(10_000_000, ClockChange::Thaw);
+        assert_eq!(clock.wall_us(10_000_000), WALL_ORIGIN_US + 10_010_500);
+        assert_eq!(clock.deviation(10_000_000), Deviation { offset_us: 10_500, rate_ppm: 1_000 });
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Future for Scoped {
             }
             Admission::NoTurn => Poll::Pending,
             Admission::Frozen => {
-                self.world.touch(Touch::Frozen { node: self.node });
+                self.world.touch(Touch::Frozen { node: self.node, group: self.group });
                 Poll::Pending
             }
             Admission::Run => self.run(context),

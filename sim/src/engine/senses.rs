@@ -108,8 +108,8 @@ fn run() -> Option<(Arc<World>, Option<NodeId>)> {
 /// The monotonic clock of whoever runs on this thread, ns; `None` outside a run.
 pub fn monotonic_ns() -> Option<u64> {
     let (world, node) = run()?;
-    let reading = node.and_then(|node| world.try_clocks_us(node));
-    let us = reading.map_or_else(|| world.now_us(), |(monotonic_us, _)| monotonic_us);
+    let reading = node.and_then(|node| world.try_monotonic_us(node));
+    let us = reading.unwrap_or_else(|| world.now_us());
     Some(MONOTONIC_ORIGIN_NS + us * 1_000)
 }
 
@@ -117,9 +117,8 @@ pub fn monotonic_ns() -> Option<u64> {
 /// a run. A wall clock before the epoch reads as the epoch.
 pub fn wall_ns() -> Option<u64> {
     let (world, node) = run()?;
-    let reading = node.and_then(|node| world.try_clocks_us(node));
-    let truth = || WALL_ORIGIN_US.saturating_add_unsigned(world.now_us());
-    let us = reading.map_or_else(truth, |(_, wall_us)| wall_us);
+    let reading = node.and_then(|node| world.try_wall_us(node));
+    let us = reading.unwrap_or_else(|| WALL_ORIGIN_US.saturating_add_unsigned(world.now_us()));
     Some(u64::try_from(us).unwrap_or(0).saturating_mul(1_000))
 }
 

@@ -22,7 +22,7 @@ use std::task::Waker;
 use lockstorm::host::BoxFuture;
 use tokio::task::AbortHandle;
 
-use super::clock::{ClockChange, NodeClock};
+use super::clock::{ClockChange, Deviation, NodeClock};
 use super::scoped::{Admission, Scoped};
 use super::senses;
 use super::turns::{TURNS_OF_AN_INSTANT, Turns};
@@ -68,11 +68,15 @@ pub enum Touch {
     Frozen {
         /// The node.
         node: NodeId,
+        /// The task's group.
+        group: &'static str,
     },
     /// A program read a clock that is not true, or waited by it.
     Clock {
         /// The node.
         node: NodeId,
+        /// Whether it was the wall clock that was read.
+        wall: bool,
     },
 }
 
@@ -296,7 +300,7 @@ impl World {
             (node.clock.monotonic_us(self.now_us()), node.clock_changed)
         };
         if changed {
-            self.touch(Touch::Clock { node });
+            self.touch(Touch::Clock { node, wall: false });
         }
         reading
     }
@@ -308,25 +312,42 @@ impl World {
             (node.clock.wall_us(self.now_us()), node.clock_changed)
         };
         if changed {
-            self.touch(Touch::Clock { node });
+            self.touch(Touch::Clock { node, wall: true });
         }
         reading
     }
 
-    /// A node's monotonic and wall clock, µs, unless the nodes are being changed by
+    /// Like [`monotonic_us`](World::monotonic_us), unless the nodes are being changed by
     /// whoever asks: this never waits.
-    pub(super) fn try_clocks_us(&self, node: NodeId) -> Option<(u64, i64)> {
-        let (readings, changed) = {
+    pub(super) fn try_monotonic_us(&self, node: NodeId) -> Option<u64> {
+        self.try_read(node, false, NodeClock::monotonic_us)
+    }
+
+    /// Like [`wall_us`](World::wall_us); this never waits either.
+    pub(super) fn try_wall_us(&self, node: NodeId) -> Option<i64> {
+        self.try_read(node, true, NodeClock::wall_us)
+    }
+
+    fn try_read<R>(
+        &self,
+        node: NodeId,
+        wall: bool,
+        read: impl FnOnce(&NodeClock, u64) -> R,
+    ) -> Option<R> {
+        let (reading, changed) = {
             let nodes = self.nodes.try_lock().ok()?;
             let node = nodes.get(node.index())?;
-            let now_us = self.now_us();
-            let readings = (node.clock.monotonic_us(now_us), node.clock.wall_us(now_us));
-            (readings, node.clock_changed)
+            (read(&node.clock, self.now_us()), node.clock_changed)
         };
         if changed {
-            self.touch(Touch::Clock { node });
+            self.touch(Touch::Clock { node, wall });
         }
-        Some(readings)
+        Some(reading)
+    }
+
+    /// How a node's wall clock is off now. No program reads it by this.
+    pub fn deviation(&self, node: NodeId) -> Deviation {
+        self.lock()[node.index()].clock.deviation(self.now_us())
     }
 
     /// The true time at which a node's monotonic clock will show this, µs.

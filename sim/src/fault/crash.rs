@@ -1,7 +1,7 @@
 //! A node's program dies, alone or with its machine; when the fault ends it is
 //! started again, with an empty memory, unless another crash still holds it down.
 //! Shows at once, unless there was nothing left to die. A machine whose program is dead
-//! has a kernel with bytes in it: that dies.
+//! has a kernel with bytes in it: that dies, and what its disk had not synchronised.
 
 use super::{Begun, Ground};
 use crate::history::What;
@@ -26,7 +26,12 @@ pub(super) fn begin(node: &str, machine: bool, ground: &Ground) -> Begun {
     }
     match machine {
         false => ground.control.crash_process(id),
-        true => ground.control.crash_machine(id),
+        true => {
+            ground.control.crash_machine(id);
+            if let Some(disk) = ground.disks.get(&id) {
+                disk.lose_power();
+            }
+        }
     }
     ground.recorder.record(&ground.name(node), What::NodeCrashed { machine });
     Begun::Showed(format!("{node} is down"))

@@ -4,13 +4,20 @@
 
 use super::{Begun, Ground};
 use crate::engine::world::Touch;
-use crate::plan::FaultKind;
+use crate::plan::{FaultKind, groups};
 
 pub(super) fn narration(node: &str, group: Option<&str>) -> String {
     match group {
         None => format!("{node} stands still"),
         Some(group) => format!("the {group} of {node} stands still"),
     }
+}
+
+/// A hang is a pause of the group in which a client does its own work.
+pub(super) const OWN_WORK: &str = groups::MAIN;
+
+pub(super) fn hang_narration(node: &str) -> String {
+    format!("the work of {node} hangs, and its other tasks go on")
 }
 
 pub(super) fn begin(node: &str, group: Option<&str>, ground: &Ground) -> Begun {
@@ -39,9 +46,16 @@ pub(super) fn end(node: &str, group: Option<&str>, ground: &Ground) {
     }
 }
 
-pub(super) fn showed(node: &str, touch: Touch, ground: &Ground) -> Option<String> {
+pub(super) fn showed(
+    node: &str,
+    group: Option<&str>,
+    touch: Touch,
+    ground: &Ground,
+) -> Option<String> {
     match touch {
-        Touch::Frozen { node: id } if ground.find(node) == Some(id) => {
+        Touch::Frozen { node: id, group: due }
+            if ground.find(node) == Some(id) && group.is_none_or(|group| group == due) =>
+        {
             Some(format!("{node} had something to do and did not"))
         }
         _ => None,

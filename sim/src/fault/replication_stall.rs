@@ -31,9 +31,9 @@ pub(super) fn end(node: &str, others: &[&FaultKind], ground: &Ground) {
     }
 }
 
-pub(super) fn showed(node: &str, sign: Sign, ground: &Ground) -> Option<String> {
+pub(super) fn showed(node: &str, sign: &Sign, ground: &Ground) -> Option<String> {
     match sign {
-        Sign::OutputHeld { node: id } if ground.find(node) == Some(id) => {
+        Sign::OutputHeld { node: id } if ground.find(node) == Some(*id) => {
             Some(format!("{node} answered a client before its replicas could know"))
         }
         _ => None,

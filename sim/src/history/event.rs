@@ -323,9 +323,10 @@ pub enum What {
     },
     /// The node's clocks run so from here on, against true time.
     ClockChanged {
-        /// The wall clock's offset, µs.
+        /// How far the wall clock is ahead at this moment, µs.
         offset_us: i64,
-        /// The rate's deviation, parts per million.
+        /// The deviation of its rate, ppm; -1,000,000 while it stands still, and then
+        /// the monotonic clock goes on.
         rate_ppm: i64,
     },
     /// A fault of the plan began. `node` of the event is the fault's first target.

@@ -147,6 +147,22 @@ pub enum FaultFamily {
     ClockRate,
     /// A wall clock jumped.
     ClockStep,
+    /// Connections were reset.
+    Reset,
+    /// A wall clock stood still.
+    ClockFreeze,
+    /// A clock was slewed: off its rate until it had gained or lost an amount.
+    ClockSlew,
+    /// A client dropped an operation half-way.
+    Cancel,
+    /// A client's work stood still, and its node went on.
+    Hang,
+    /// A disk was slow.
+    DiskSlow,
+    /// A disk completed nothing.
+    DiskStall,
+    /// A disk failed to synchronise.
+    DiskError,
 }
 
 /// [`NO_END`] is `null`: few JSON readers have 64 bits.

@@ -22,7 +22,9 @@
 //! rates and seeds are text (see [`time`](super::time), [`rate`](super::rate),
 //! [`seed`](super::seed)); `latency-sigma` is a number with up to three decimals. A
 //! fault begins `at` a time or `after` an event, with an optional `delay`; without
-//! `for` it lasts until the storm is over.
+//! `for` it lasts until the storm is over. What ends by itself has no `for`: a `reset` is
+//! over at once, a `clock-slew` when it has gained its `by`, a `cancel` with its
+//! operation, which is also when it begins.
 //!
 //! Bad input gives exactly one error, which names file, line, column, what is wrong
 //! and the mend.

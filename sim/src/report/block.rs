@@ -16,7 +16,7 @@ use crate::report::layout::{WIDTH, counted, fold, grouped, labelled, shorten};
 use crate::report::manner::{Charset, Manner};
 use crate::report::story::Story;
 use crate::report::subject::{self, Subject};
-use crate::report::why;
+use crate::report::{timers, why};
 use crate::storm::Run;
 use crate::storm::confirm::Confirmation;
 use crate::storm::repeat::Repetition;
@@ -130,6 +130,9 @@ impl<'m> Block<'m> {
         let clocks: Vec<String> = untrue.map(clock).collect();
         if !clocks.is_empty() {
             self.fact("clocks", &[shorten(&clocks.join(", "), WIDTH - 10)]);
+        }
+        if let Some(timers) = timers::did_not_follow(plan) {
+            self.fact("timers", &[shorten(&timers, WIDTH - 10)]);
         }
         let build = format!("{} · {}", self.manner.build, run.engine);
         // A run that never was has no trace.

@@ -109,17 +109,20 @@ fn record_lost(blame: &Blame, vanished: Option<Vanished>) -> &'static str {
 fn expired_early(blame: &Blame) -> &'static str {
     if has(blame, &[FaultFamily::ClockStep]) {
         "The server's wall clock jumped forward, and the lease was over before its time."
+    } else if has(blame, &[FaultFamily::ClockFreeze]) {
+        "The server's wall clock stood still and was then set right: a lease that was granted \
+         meanwhile was over before its time."
     } else {
         "The server's clock runs fast: it ended the lease before its time by every other clock."
     }
 }
 
 fn overstayed(blame: &Blame) -> &'static str {
-    use FaultFamily::{ClockRate, ClockStep, Partition, Pause, SlowLink};
-    if has(blame, &[Pause]) {
+    use FaultFamily::{ClockRate, ClockSlew, ClockStep, Hang, Partition, Pause, SlowLink};
+    if has(blame, &[Pause, Hang]) {
         "The holder stood still beyond its lease and went on where it was: it cannot know that \
          the lease has ended, and no lock can stop it."
-    } else if has(blame, &[ClockRate, ClockStep]) {
+    } else if has(blame, &[ClockRate, ClockSlew, ClockStep]) {
         "The holder's clock runs slow: by its own reckoning the lease had not ended."
     } else if has(blame, &[Partition, SlowLink]) {
         "The holder's operation was on its way for longer than its lease."

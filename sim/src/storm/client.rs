@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use lockstorm::Host;
-use lockstorm::lock::{Guard, Lock, LockError, Owner};
+use lockstorm::lock::{Guard, Lock, LockError, Owner, Release};
 use lockstorm::stock::{Shown, StockClient, StockError};
 
+use super::cancelling::{Cancelling, DROPPED};
 use super::conductor::Stop;
 use crate::history::{AcquireOutcome, Attempt, BeliefEnd, EventId, Name, Recorder, What};
-use crate::plan::{Micros, Workload};
+use crate::plan::{Micros, Operation, Workload};
 
 /// The lock of the sale. Its name is written into every record.
 pub const KEY: &str = "lock:sku-42";
@@ -32,6 +33,8 @@ pub struct Client {
     pub stop: Arc<Stop>,
     /// How many acquires it has tried, in all its incarnations.
     pub attempts: Arc<AtomicU32>,
+    /// Drops its operations half-way where a fault wants it.
+    pub cancelling: Cancelling,
 }
 
 impl Client {
@@ -56,7 +59,11 @@ impl Client {
         let asked = What::AcquireInvoked { attempt: attempt.clone(), key, shared: false };
         let invoked = self.say(None, asked);
         let patience = Duration::from_micros(self.workload.patience.0);
-        let result = lock.acquire(KEY, &owner, patience).await;
+        let acquire = lock.acquire(KEY, &owner, patience);
+        let occasion = (self.name.clone(), Operation::Acquire, ordinal);
+        let result = self.cancelling.run(host, occasion, acquire).await;
+        let dropped = || LockError::Indeterminate { reason: DROPPED.to_owned() };
+        let result = result.unwrap_or_else(|| Err(dropped()));
         let outcome = outcome_of(&result);
         let returned =
             What::AcquireReturned { attempt: attempt.clone(), key: KEY.to_owned(), outcome };
@@ -79,7 +86,10 @@ impl Client {
             self.say(Some(granted), What::BeliefEnded { attempt: attempt.clone(), reason });
         }
         let invoked = self.say(Some(granted), What::ReleaseInvoked { attempt: attempt.clone() });
-        let release = guard.release().await;
+        let occasion = (self.name.clone(), Operation::Release, attempt.ordinal);
+        let release = self.cancelling.run(host, occasion, guard.release()).await;
+        let dropped = || Release::Indeterminate { reason: DROPPED.to_owned() };
+        let release = release.unwrap_or_else(dropped);
         let attempt = attempt.clone();
         self.say(Some(invoked), What::ReleaseReturned { attempt, release });
     }

@@ -76,6 +76,8 @@ fn is_active(strike: &Strike) -> bool {
 
 struct State {
     strikes: Vec<Strike>,
+    /// The faults that have begun, in order of their beginning.
+    begun: Vec<usize>,
     /// Faults that wait for an anchor.
     anchored: Vec<(usize, Anchor, u64)>,
     healed: bool,
@@ -113,6 +115,7 @@ impl Conductor {
             books: Box::new(books),
             state: Mutex::new(State {
                 strikes: vec![Strike::Waiting; plan.faults.len()],
+                begun: Vec::new(),
                 anchored: Vec::new(),
                 healed: false,
                 stopping: false,
@@ -151,6 +154,14 @@ impl Conductor {
                 }
             };
             self.ground.world.on_touch(Some(Arc::new(listener)));
+            for (node, disk) in self.ground.disks.iter() {
+                let (node, weak) = (*node, Arc::downgrade(self));
+                disk.on_sign(Arc::new(move |sign| {
+                    if let Some(conductor) = weak.upgrade() {
+                        conductor.notice(Sign::Disk { node, sign });
+                    }
+                }));
+            }
         }
     }
 
@@ -200,8 +211,12 @@ impl Conductor {
             active.map(|(index, _)| index).collect()
         };
         for index in candidates {
-            if let Some(how) = fault::showed(&self.faults[index].kind, sign, &self.ground) {
+            let kind = &self.faults[index].kind;
+            if let Some(how) = fault::showed(kind, &sign, &self.ground) {
                 self.show(index, how);
+            }
+            if fault::is_over_with(kind, &sign) {
+                self.close(index);
             }
         }
     }
@@ -225,6 +240,7 @@ impl Conductor {
             }
             let others = self.at_work(&state);
             state.strikes[index] = Strike::Active { showed: false };
+            state.begun.push(index);
             others
         };
         let fault = &self.faults[index];
@@ -239,14 +255,16 @@ impl Conductor {
         match fault::begin(&fault.kind, &kinds, &self.ground) {
             Begun::Going => {}
             Begun::Showed(how) => self.show(index, how),
-            Begun::Void => return self.close(index),
+            Begun::Void | Begun::Struck => return self.close(index),
         }
+        let mut others = others;
+        others.sort_unstable();
         for other in others {
             if fault::is_ended_by(&self.faults[other].kind, &fault.kind) {
                 self.close(other);
             }
         }
-        if let Some(lasts) = fault.lasts {
+        if let Some(lasts) = fault.lasts.or(fault.kind.own_length()) {
             self.after(lasts.0, move |conductor| conductor.end(index));
         }
     }
@@ -276,9 +294,9 @@ impl Conductor {
         }
     }
 
-    /// The faults that are active, by position.
+    /// The faults that are active, in order of their beginning.
     fn at_work(&self, state: &State) -> Vec<usize> {
-        (0..self.faults.len()).filter(|index| is_active(&state.strikes[*index])).collect()
+        state.begun.iter().copied().filter(|index| is_active(&state.strikes[*index])).collect()
     }
 
     fn heal(self: &Arc<Self>) {

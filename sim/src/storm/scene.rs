@@ -8,17 +8,20 @@ use std::time::Duration;
 use lockstorm::Host;
 use lockstorm::stock::{Stock, StockClient, StockServer};
 
+use super::cancelling::Cancelling;
 use super::client::Client;
 use super::conductor::{Conductor, Patience, Stop};
 use super::locks::{self, LockFactory};
 use super::observe::{ConductorCell, FailoverWatch, RedisWatch, StockWatch};
 use super::place;
 use crate::check::Setting;
+use crate::disk::{self, Disk};
 use crate::engine::clock::ClockChange;
 use crate::engine::senses;
 use crate::engine::world::{NodeId, World};
 use crate::engine::{Control, Ending, Engine, Factory, Kernel, Links, Stage};
 use crate::fault::Ground;
+use crate::fault::cancel::Cancellations;
 use crate::history::recorder::TraceHash;
 use crate::history::{History, Name, Recorder, What};
 use crate::plan::{Fence, Plan};
@@ -51,6 +54,8 @@ struct Scene {
     stop: Arc<Stop>,
     stock: Arc<Mutex<Stock>>,
     gates: Arc<BTreeMap<NodeId, ReplicationGate>>,
+    disks: Arc<BTreeMap<NodeId, Disk>>,
+    cancellations: Cancellations,
     conductor: ConductorCell,
     lock_factory: LockFactory,
     /// Why a node could not even begin.
@@ -74,6 +79,9 @@ pub fn run(
     let recorder = Recorder::new(move || clock.now_us());
     let redis = names.iter().enumerate().filter(|(_, name)| name.starts_with("redis-"));
     let gates = redis.map(|(index, _)| (NodeId(index as u16), ReplicationGate::default()));
+    let disks = names.iter().enumerate().map(|(index, name)| {
+        (NodeId(index as u16), Disk::new(disk::Settings::default(), plan.seed.0, name))
+    });
     let scene = Arc::new(Scene {
         plan: plan.clone(),
         world: world.clone(),
@@ -81,6 +89,8 @@ pub fn run(
         stop: Arc::default(),
         stock: Arc::new(Mutex::new(Stock::new(plan.workload.units, plan.fence.mode()))),
         gates: Arc::new(gates.collect()),
+        disks: Arc::new(disks.collect()),
+        cancellations: Cancellations::default(),
         conductor: Arc::default(),
         lock_factory: lock_factory.clone(),
         failure: Arc::default(),
@@ -161,24 +171,19 @@ fn opening(
     let held: Arc<OnceLock<Arc<Conductor>>> = Arc::default();
     let (scene, keep) = (scene.clone(), held.clone());
     let opening = move |control: Arc<dyn Control>| {
-        let mut rates_ppm = BTreeMap::new();
-        for clock in &scene.plan.clocks {
-            let Some(node) = scene.world.find(&clock.node) else { continue };
-            if clock.rate_ppm != 0 {
-                control.change_clock(node, ClockChange::Rate { ppm: clock.rate_ppm });
-                rates_ppm.insert(node, clock.rate_ppm);
-            }
-            if clock.offset_us != 0 {
-                control.change_clock(node, ClockChange::Step { by_us: clock.offset_us });
-            }
-        }
+        let rates = scene.plan.clocks.iter().filter(|clock| clock.rate_ppm != 0);
+        let rates =
+            rates.filter_map(|clock| Some((scene.world.find(&clock.node)?, clock.rate_ppm)));
         let ground = Ground {
             world: scene.world.clone(),
             control,
             recorder: scene.recorder.clone(),
             gates: scene.gates.clone(),
-            rates_ppm: Arc::new(rates_ppm),
+            rates_ppm: Arc::new(rates.collect()),
+            disks: scene.disks.clone(),
+            cancellations: scene.cancellations.clone(),
         };
+        set_clocks(&scene.plan, &ground);
         let stock = scene.stock.clone();
         let units = scene.plan.workload.units;
         let node: Name = "stock-1".into();
@@ -192,6 +197,22 @@ fn opening(
         let _ = keep.set(conductor);
     };
     (Box::new(opening), held)
+}
+
+/// Makes the clocks untrue that are so from the start.
+fn set_clocks(plan: &Plan, ground: &Ground) {
+    for clock in &plan.clocks {
+        let Some(node) = ground.world.find(&clock.node) else { continue };
+        if clock.rate_ppm != 0 {
+            ground.control.change_clock(node, ClockChange::Rate { ppm: clock.rate_ppm });
+        }
+        if clock.offset_us != 0 {
+            ground.control.change_clock(node, ClockChange::Step { by_us: clock.offset_us });
+        }
+        if clock.rate_ppm != 0 || clock.offset_us != 0 {
+            ground.note_clock(node);
+        }
+    }
 }
 
 impl Scene {
@@ -266,6 +287,7 @@ impl Scene {
             recorder: self.recorder.clone(),
             stop: self.stop.clone(),
             attempts: Arc::new(AtomicU32::new(0)),
+            cancelling: Cancelling::new(self.cancellations.clone(), self.conductor.clone()),
         };
         Arc::new(move |host| {
             let (scene, client) = (scene.clone(), client.clone());

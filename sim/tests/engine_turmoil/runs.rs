@@ -89,10 +89,10 @@ fn faults_tell_when_they_touch_something() {
                 Touch::Slowed { from: SERVER, to: CLIENT },
             ],
         ),
-        (|control| control.pause(SERVER, None), &[Touch::Frozen { node: SERVER }]),
+        (|control| control.pause(SERVER, None), &[Touch::Frozen { node: SERVER, group: "echo" }]),
         (
             |control| control.change_clock(CLIENT, ClockChange::Step { by_us: 1 }),
-            &[Touch::Clock { node: CLIENT }],
+            &[Touch::Clock { node: CLIENT, wall: false }],
         ),
     ];
     for (strike, expected) in cases {

@@ -6,27 +6,52 @@ use super::document::{Document, Entry, raw};
 use super::read::{Fields, Places};
 use crate::plan::complaint::{Complaint, listed};
 use crate::plan::keys::{Raw, toml_text};
-use crate::plan::{ClockPlan, Fault, FaultKind, Micros, PlanError, Ppm, SignedMicros, When};
+use crate::plan::{
+    ClockPlan, Fault, FaultKind, Micros, Operation, PlanError, Ppm, SignedMicros, When,
+};
 
 /// What a kind of fault is called and which keys are its own.
 struct Kind {
     name: &'static str,
     keys: &'static [&'static str],
+    /// Which keys say when it begins and ends.
+    times: &'static [&'static str],
 }
 
-const KINDS: [Kind; 8] = [
-    Kind { name: "process-crash", keys: &["node"] },
-    Kind { name: "machine-crash", keys: &["node"] },
-    Kind { name: "pause", keys: &["node", "group"] },
-    Kind { name: "partition", keys: &["from", "to", "one-way"] },
-    Kind { name: "slow-link", keys: &["from", "to", "extra"] },
-    Kind { name: "replication-stall", keys: &["node"] },
-    Kind { name: "clock-rate", keys: &["node", "rate"] },
-    Kind { name: "clock-step", keys: &["node", "by"] },
+const KINDS: [Kind; 16] = [
+    Kind { name: "process-crash", keys: &["node"], times: LASTING },
+    Kind { name: "machine-crash", keys: &["node"], times: LASTING },
+    Kind { name: "pause", keys: &["node", "group"], times: LASTING },
+    Kind { name: "hang", keys: &["node"], times: LASTING },
+    Kind { name: "partition", keys: &["from", "to", "one-way"], times: LASTING },
+    Kind { name: "slow-link", keys: &["from", "to", "extra"], times: LASTING },
+    Kind { name: "reset", keys: &["from", "to"], times: BEGINNING },
+    Kind { name: "replication-stall", keys: &["node"], times: LASTING },
+    Kind { name: "clock-rate", keys: &["node", "rate"], times: LASTING },
+    Kind { name: "clock-step", keys: &["node", "by"], times: LASTING },
+    Kind { name: "clock-freeze", keys: &["node"], times: LASTING },
+    Kind { name: "clock-slew", keys: &["node", "by", "rate"], times: BEGINNING },
+    Kind { name: "disk-slow", keys: &["node", "extra"], times: LASTING },
+    Kind { name: "disk-stall", keys: &["node"], times: LASTING },
+    Kind { name: "disk-error", keys: &["node"], times: LASTING },
+    Kind {
+        name: "cancel",
+        keys: &["node", "operation", "ordinal", "await", "delay"],
+        times: &["kind"],
+    },
 ];
 
-/// Keys of every fault.
-const COMMON_KEYS: [&str; 5] = ["kind", "at", "after", "delay", "for"];
+/// Keys of faults that begin when they are told to, and last.
+const LASTING: &[&str] = &["kind", "at", "after", "delay", "for"];
+
+/// Keys of faults that begin when they are told to, and end by themselves.
+const BEGINNING: &[&str] = &["kind", "at", "after", "delay"];
+
+impl Kind {
+    fn all_keys(&self) -> Vec<&'static str> {
+        self.keys.iter().chain(self.times).copied().collect()
+    }
+}
 
 impl FaultKind {
     /// What the kind is called in plans and reports.
@@ -40,6 +65,14 @@ impl FaultKind {
             FaultKind::ReplicationStall { .. } => "replication-stall",
             FaultKind::ClockRate { .. } => "clock-rate",
             FaultKind::ClockStep { .. } => "clock-step",
+            FaultKind::Reset { .. } => "reset",
+            FaultKind::ClockFreeze { .. } => "clock-freeze",
+            FaultKind::ClockSlew { .. } => "clock-slew",
+            FaultKind::Cancel { .. } => "cancel",
+            FaultKind::Hang { .. } => "hang",
+            FaultKind::DiskSlow { .. } => "disk-slow",
+            FaultKind::DiskStall { .. } => "disk-stall",
+            FaultKind::DiskError { .. } => "disk-error",
         }
     }
 }
@@ -92,6 +125,9 @@ fn one_fault(mut fields: Fields<'_, '_>) -> Result<Fault, PlanError> {
         })
     })?;
     own_keys_only(&fields, kind)?;
+    if kind.name == "cancel" {
+        return Ok(Fault::new(cancel(&fields)?, When::At(Micros(0))));
+    }
     let when = when(&fields)?;
     let lasts = fields.optional("for", Raw::time)?;
     let kind = fault_kind(&mut fields, kind)?;
@@ -99,12 +135,12 @@ fn one_fault(mut fields: Fields<'_, '_>) -> Result<Fault, PlanError> {
 }
 
 fn own_keys_only(fields: &Fields<'_, '_>, kind: &Kind) -> Result<(), PlanError> {
-    let own: Vec<&str> = kind.keys.iter().chain(&COMMON_KEYS).copied().collect();
+    let own = kind.all_keys();
     for entry in &fields.entries {
         if own.contains(&entry.key) {
             continue;
         }
-        let elsewhere = KINDS.iter().any(|kind| kind.keys.contains(&entry.key));
+        let elsewhere = KINDS.iter().any(|kind| kind.all_keys().contains(&entry.key));
         if elsewhere {
             let complaint = Complaint::new(
                 format!("{} does not belong to a {}", entry.key, kind.name),
@@ -154,6 +190,7 @@ fn fault_kind(fields: &mut Fields<'_, '_>, kind: &Kind) -> Result<FaultKind, Pla
         return between(fields, kind);
     }
     let node = text(fields, "node", "write whose it is, such as node = \"redis-1\"")?;
+    let by = || fields.required("by", "write how much, such as by = \"-250ms\"", signed_us);
     Ok(match kind.name {
         "process-crash" => FaultKind::ProcessCrash { node },
         "machine-crash" => FaultKind::MachineCrash { node },
@@ -161,16 +198,39 @@ fn fault_kind(fields: &mut Fields<'_, '_>, kind: &Kind) -> Result<FaultKind, Pla
             let group = fields.optional("group", |raw| raw.text().map(str::to_owned))?;
             FaultKind::Pause { node, group }
         }
+        "hang" => FaultKind::Hang { node },
         "replication-stall" => FaultKind::ReplicationStall { node },
         "clock-rate" => {
             let ppm = fields.required("rate", "write one, such as rate = \"+500ppm\"", ppm)?;
             FaultKind::ClockRate { node, ppm }
         }
-        _ => {
-            let by_us =
-                fields.required("by", "write a step, such as by = \"-250ms\"", signed_us)?;
-            FaultKind::ClockStep { node, by_us }
+        "clock-step" => FaultKind::ClockStep { node, by_us: by()? },
+        "clock-freeze" => FaultKind::ClockFreeze { node },
+        "clock-slew" => {
+            let ppm = fields.optional("rate", slew_ppm)?.unwrap_or(FaultKind::SLEW_PPM);
+            FaultKind::ClockSlew { node, by_us: by()?, ppm }
         }
+        "disk-slow" => FaultKind::DiskSlow { node, extra: extra(fields)? },
+        "disk-stall" => FaultKind::DiskStall { node },
+        _ => FaultKind::DiskError { node },
+    })
+}
+
+/// A future to be dropped.
+fn cancel(fields: &Fields<'_, '_>) -> Result<FaultKind, PlanError> {
+    let count = |raw: Raw<'_>| raw.count(u32::MAX);
+    let operation = |raw: Raw<'_>| {
+        let name = raw.text()?;
+        let known = FaultKind::CANCELLABLE.into_iter().find(|known| known.name() == name);
+        let names = FaultKind::CANCELLABLE.map(Operation::name);
+        known.ok_or_else(|| Complaint::unknown("operation to cancel", name, names))
+    };
+    Ok(FaultKind::Cancel {
+        node: text(fields, "node", "write whose, such as node = \"app-1\"")?,
+        operation: fields.required("operation", "write \"acquire\" or \"release\"", operation)?,
+        ordinal: fields.required("ordinal", "write which, such as ordinal = 3", count)?,
+        suspension: fields.required("await", "write at which wait, such as await = 1", count)?,
+        delay: fields.optional("delay", Raw::time)?.unwrap_or(Micros(0)),
     })
 }
 
@@ -182,9 +242,14 @@ fn between(fields: &mut Fields<'_, '_>, kind: &Kind) -> Result<FaultKind, PlanEr
         let one_way = fields.optional("one-way", Raw::flag)?.unwrap_or(false);
         return Ok(FaultKind::Partition { from, to, one_way });
     }
-    let extra =
-        fields.required("extra", "write how much longer, such as extra = \"80ms\"", Raw::time)?;
-    Ok(FaultKind::SlowLink { from, to, extra })
+    if kind.name == "reset" {
+        return Ok(FaultKind::Reset { from, to });
+    }
+    Ok(FaultKind::SlowLink { from, to, extra: extra(fields)? })
+}
+
+fn extra(fields: &Fields<'_, '_>) -> Result<Micros, PlanError> {
+    fields.required("extra", "write how much longer, such as extra = \"80ms\"", Raw::time)
 }
 
 fn text(fields: &Fields<'_, '_>, key: &str, mend: &str) -> Result<String, PlanError> {
@@ -195,11 +260,22 @@ fn ppm(raw: Raw<'_>) -> Result<i64, Complaint> {
     raw.parsed("a rate", "+500ppm").map(|Ppm(ppm)| ppm)
 }
 
+/// The rate of a slew: its direction is that of what it gains.
+fn slew_ppm(raw: Raw<'_>) -> Result<u32, Complaint> {
+    let ppm = ppm(raw)?;
+    u32::try_from(ppm).map_err(|_| {
+        Complaint::new(
+            format!("a slew at {} cannot be", Ppm(ppm)),
+            "write a rate without a sign; the sign of `by` says which way",
+        )
+    })
+}
+
 fn signed_us(raw: Raw<'_>) -> Result<i64, Complaint> {
     raw.parsed("a time with a unit", "-250ms").map(|SignedMicros(us)| us)
 }
 
-/// One side of a partition or a slow link: a name, or a list of them.
+/// One side of a partition, a slow link or a reset: a name, or a list of them.
 fn nodes(fields: &mut Fields<'_, '_>, key: &str) -> Result<Vec<String>, PlanError> {
     let mend = format!("write one side, such as {key} = [\"redis-1\"]");
     let Some(entry) = fields.find(key).cloned() else {
@@ -238,38 +314,64 @@ pub(super) fn write_clock(out: &mut String, clock: &ClockPlan) {
 /// One `[[fault]]`, its keys only.
 pub(super) fn write_fault(out: &mut String, fault: &Fault) {
     line(out, "kind", fault.kind.name());
-    match &fault.kind {
+    write_kind(out, &fault.kind);
+    if fault.kind.own_begin().as_ref() != Some(&fault.when) {
+        write_when(out, &fault.when);
+    }
+    if let Some(lasts) = fault.lasts {
+        line(out, "for", lasts);
+    }
+}
+
+/// The keys of a kind's own.
+fn write_kind(out: &mut String, kind: &FaultKind) {
+    match kind {
+        FaultKind::Partition { from, to, .. }
+        | FaultKind::SlowLink { from, to, .. }
+        | FaultKind::Reset { from, to } => {
+            node_line(out, "from", from);
+            node_line(out, "to", to);
+        }
         FaultKind::ProcessCrash { node }
         | FaultKind::MachineCrash { node }
-        | FaultKind::ReplicationStall { node } => line(out, "node", node),
-        FaultKind::Pause { node, group } => {
-            line(out, "node", node);
-            if let Some(group) = group {
-                line(out, "group", group);
-            }
-        }
-        FaultKind::Partition { from, to, one_way } => {
-            node_line(out, "from", from);
-            node_line(out, "to", to);
-            if *one_way {
-                out.push_str("one-way = true\n");
-            }
-        }
-        FaultKind::SlowLink { from, to, extra } => {
-            node_line(out, "from", from);
-            node_line(out, "to", to);
+        | FaultKind::Pause { node, .. }
+        | FaultKind::ReplicationStall { node }
+        | FaultKind::ClockRate { node, .. }
+        | FaultKind::ClockStep { node, .. }
+        | FaultKind::ClockFreeze { node }
+        | FaultKind::ClockSlew { node, .. }
+        | FaultKind::Cancel { node, .. }
+        | FaultKind::Hang { node }
+        | FaultKind::DiskSlow { node, .. }
+        | FaultKind::DiskStall { node }
+        | FaultKind::DiskError { node } => line(out, "node", node),
+    }
+    match kind {
+        FaultKind::Pause { group: Some(group), .. } => line(out, "group", group),
+        FaultKind::Partition { one_way: true, .. } => out.push_str("one-way = true\n"),
+        FaultKind::SlowLink { extra, .. } | FaultKind::DiskSlow { extra, .. } => {
             line(out, "extra", extra);
         }
-        FaultKind::ClockRate { node, ppm } => {
-            line(out, "node", node);
-            line(out, "rate", Ppm(*ppm));
-        }
-        FaultKind::ClockStep { node, by_us } => {
-            line(out, "node", node);
+        FaultKind::ClockRate { ppm, .. } => line(out, "rate", Ppm(*ppm)),
+        FaultKind::ClockStep { by_us, .. } => line(out, "by", SignedMicros(*by_us)),
+        FaultKind::ClockSlew { by_us, ppm, .. } => {
             line(out, "by", SignedMicros(*by_us));
+            line(out, "rate", Ppm(i64::from(*ppm)).without_plus());
         }
+        FaultKind::Cancel { operation, ordinal, suspension, delay, .. } => {
+            line(out, "operation", operation.name());
+            // Writing to a string does not fail.
+            let _ = writeln!(out, "ordinal = {ordinal}\nawait = {suspension}");
+            if *delay != Micros(0) {
+                line(out, "delay", delay);
+            }
+        }
+        _ => {}
     }
-    match &fault.when {
+}
+
+fn write_when(out: &mut String, when: &When) {
+    match when {
         When::At(at) => line(out, "at", at),
         When::After { anchor, delay } => {
             line(out, "after", anchor);
@@ -277,9 +379,6 @@ pub(super) fn write_fault(out: &mut String, fault: &Fault) {
                 line(out, "delay", delay);
             }
         }
-    }
-    if let Some(lasts) = fault.lasts {
-        line(out, "for", lasts);
     }
 }
 

@@ -102,7 +102,114 @@ const BAD: &[(&str, &str, &str)] = &[
     ("clock too fast", "[lock]", "[[clock]]\nnode = \"app-1\"\nrate = \"+200%\"\n[lock]"),
     ("clock key", "[lock]", "[[clock]]\nnode = \"app-1\"\nratio = \"+2%\"\n[lock]"),
     ("not TOML", "schema = 1", "{\"schema\": 1}"),
+    ("unknown group", KIND, "kind = \"pause\"\ngroup = \"renewer\""),
+    ("misspelt group", KIND, "kind = \"pause\"\ngroup = \"redis-conection\""),
+    ("hang of a server", KIND, "kind = \"hang\""),
+    ("reset that lasts", KIND, "kind = \"reset\"\nfor = \"1s\""),
+    ("reset of a node", KIND, "kind = \"reset\""),
+    ("slew that lasts", KIND, "kind = \"clock-slew\"\nby = \"1ms\"\nfor = \"1s\""),
+    ("slew beyond the storm", KIND, "kind = \"clock-slew\"\nby = \"+10ms\""),
+    ("slew of nothing", KIND, "kind = \"clock-slew\"\nby = \"0s\""),
+    ("slew against itself", KIND, "kind = \"clock-slew\"\nby = \"1ms\"\nrate = \"-500ppm\""),
+    ("slew too fast", KIND, "kind = \"clock-slew\"\nby = \"1ms\"\nrate = \"20%\""),
+    ("slew by nothing", KIND, "kind = \"clock-slew\""),
+    ("freeze at a rate", KIND, "kind = \"clock-freeze\"\nrate = \"5%\""),
+    ("slow disk by nothing", KIND, "kind = \"disk-slow\"\nextra = \"0s\""),
+    ("slow disk without a time", KIND, "kind = \"disk-slow\""),
+    ("stalled disk of nobody", "node = \"redis-1\"", "node = \"redis-9\""),
+    ("cancel after an event", KIND, "kind = \"cancel\""),
+    ("cancel of a server", CANCEL, "ordinal = 3\nawait = 1"),
+    ("cancel of a read", CANCEL, "ordinal = 3\nawait = 1"),
+    ("cancel of the zeroth", CANCEL, "ordinal = 0\nawait = 1"),
+    ("cancel at no await", CANCEL, "ordinal = 3\nawait = 0"),
+    ("cancel without an await", CANCEL, "ordinal = 3"),
+    ("cancel late", CANCEL, "ordinal = 3\nawait = 1\ndelay = \"20s\""),
 ];
+
+const KIND: &str = "kind = \"machine-crash\"";
+
+/// Replaced in a plan whose fault is a cancel.
+const CANCEL: &str = "after = \"app-1 acquire 3 applied\"";
+
+/// What a fault ends by itself may not be told, from a file as from a value.
+#[test]
+fn what_ends_by_itself_does_not_last() {
+    for kind in [
+        FaultKind::Reset { from: vec!["app-1".to_owned()], to: vec!["redis-1".to_owned()] },
+        FaultKind::ClockSlew { node: "app-1".to_owned(), by_us: 5, ppm: 500 },
+    ] {
+        let mut plan = scenario::default_plan("redis-failover", "redis", Fence::Off).unwrap();
+        let mut fault = Fault::new(kind, When::At(Micros(0)));
+        plan.faults.push(fault.clone());
+        assert_eq!(first_problem(&plan), Ok(()));
+        fault.lasts = Some(Micros(5));
+        plan.faults[0] = fault;
+        assert_eq!(first_problem(&plan).unwrap_err().at[0], "fault[0].for");
+        assert!(parse("plan.toml", &write(&plan)).is_err());
+    }
+}
+
+#[test]
+fn every_new_kind_in_its_written_form() {
+    let text = r#"schema = 1
+scenario = "redis-failover"
+
+[[fault]]
+kind = "reset"
+from = "app-1"
+to = ["redis-1"]
+after = "app-1 acquire 3 applied"
+
+[[fault]]
+kind = "clock-freeze"
+node = "redis-1"
+at = "1s"
+for = "2s"
+
+[[fault]]
+kind = "clock-slew"
+node = "redis-1"
+by = "-2ms"
+at = "1s"
+
+[[fault]]
+kind = "cancel"
+node = "app-2"
+operation = "acquire"
+ordinal = 3
+await = 2
+delay = "100us"
+
+[[fault]]
+kind = "hang"
+node = "app-1"
+at = "1s"
+for = "500ms"
+
+[[fault]]
+kind = "disk-slow"
+node = "redis-2"
+extra = "80ms"
+at = "1s"
+
+[[fault]]
+kind = "disk-stall"
+node = "redis-2"
+at = "1s"
+
+[[fault]]
+kind = "disk-error"
+node = "redis-2"
+at = "1s"
+"#;
+    let plan = parse("plan.toml", text).unwrap();
+    let written = write(&plan);
+    assert_eq!(parse("written.toml", &written).unwrap(), plan);
+    let faults = &written[written.find("[[fault]]").unwrap()..];
+    let told: Vec<String> =
+        plan.faults.iter().map(|fault| crate::fault::narration(&fault.kind)).collect();
+    insta::assert_snapshot!(format!("{faults}\n{}", told.join("\n")));
+}
 
 #[test]
 fn bad_files_give_one_error_with_place_and_mend() {
@@ -113,6 +220,19 @@ fn bad_files_give_one_error_with_place_and_mend() {
         let text = match *name {
             "fence without tokens" => {
                 text.replacen("schema = 1", "schema = 1\nfence = \"full\"", 1)
+            }
+            "cancel of a server" => text
+                .replace("machine-crash", "cancel")
+                .replace("ordinal", "operation = \"acquire\"\nordinal"),
+            "stalled disk of nobody" => text.replace("machine-crash", "disk-stall"),
+            cancel if cancel.starts_with("cancel ") && *from == CANCEL => {
+                text.replace("machine-crash", "cancel").replace("redis-1", "app-1").replace(
+                    "ordinal",
+                    match cancel {
+                        "cancel of a read" => "operation = \"read\"\nordinal",
+                        _ => "operation = \"acquire\"\nordinal",
+                    },
+                )
             }
             "no sentinel" => text.replacen("[lock]", "[topology]\nsentinel = false\n[lock]", 1),
             _ => text,
@@ -218,7 +338,7 @@ fn begins() -> impl Strategy<Value = When> {
 }
 
 fn kinds() -> impl Strategy<Value = FaultKind> {
-    (0u8..8, nodes(), 1usize..4, any::<bool>(), times(), 1i64..500_000).prop_map(
+    (0u8..16, nodes(), 1usize..4, any::<bool>(), times(), 1i64..500_000).prop_map(
         |(kind, nodes, cut, flag, time, number)| {
             let (from, to) = (nodes[..cut].to_vec(), nodes[cut..].to_vec());
             let node = nodes[0].clone();
@@ -226,15 +346,35 @@ fn kinds() -> impl Strategy<Value = FaultKind> {
             match kind {
                 0 => FaultKind::ProcessCrash { node },
                 1 => FaultKind::MachineCrash { node },
-                2 => FaultKind::Pause { node, group: flag.then(|| "renewer".to_owned()) },
+                2 => FaultKind::Pause { node, group: flag.then(|| "release".to_owned()) },
                 3 => FaultKind::Partition { from, to, one_way: flag },
                 4 => FaultKind::SlowLink { from, to, extra: time },
                 5 => FaultKind::ReplicationStall { node: "redis-2".to_owned() },
                 6 => FaultKind::ClockRate { node, ppm: signed },
-                _ => FaultKind::ClockStep { node, by_us: signed * 1_000 + 1 },
+                7 => FaultKind::ClockStep { node, by_us: signed * 1_000 + 1 },
+                8 => FaultKind::Reset { from, to },
+                9 => FaultKind::ClockFreeze { node },
+                10 => FaultKind::ClockSlew { node, by_us: signed, ppm: number as u32 },
+                11 => FaultKind::Cancel {
+                    node,
+                    operation: FaultKind::CANCELLABLE[usize::from(flag)],
+                    ordinal: number as u32 % 7,
+                    suspension: number as u32 % 5,
+                    delay: time,
+                },
+                12 => FaultKind::Hang { node },
+                13 => FaultKind::DiskSlow { node, extra: time },
+                14 => FaultKind::DiskStall { node },
+                _ => FaultKind::DiskError { node },
             }
         },
     )
+}
+
+/// What ends by itself is not told for how long it lasts: its file has no place for it.
+fn fault_of(kind: FaultKind, when: When, lasts: Option<Micros>) -> Fault {
+    let lasts = lasts.filter(|_| !kind.ends_by_itself());
+    Fault { lasts, ..Fault::new(kind, when) }
 }
 
 prop_compose! {
@@ -271,7 +411,7 @@ prop_compose! {
             rate_ppm: i64::from(offset) % 400_000,
         }];
         plan.faults =
-            faults.into_iter().map(|(kind, when, lasts)| Fault { kind, when, lasts }).collect();
+            faults.into_iter().map(|(kind, when, lasts)| fault_of(kind, when, lasts)).collect();
         plan
     }
 }

@@ -139,7 +139,7 @@ impl<'s> Chooser<'s> {
         match &event.what {
             What::FaultBegan { fault, .. } if self.faults.contains_key(fault) => Some(1),
             What::FaultEnded { fault } => match self.faults.get(fault)? {
-                FaultFamily::Pause if self.is_within(event) => Some(2),
+                FaultFamily::Pause | FaultFamily::Hang if self.is_within(event) => Some(2),
                 // What was held is gone with the master by then.
                 FaultFamily::ReplicationStall => None,
                 _ if self.is_within(event) => Some(5),

@@ -251,6 +251,8 @@ impl<'a> Teller<'a> {
             Some(FaultKind::Pause { node, group: Some(group) }) => {
                 format!("the {group} of {node} goes on")
             }
+            Some(FaultKind::Hang { node }) => format!("the work of {node} goes on"),
+            Some(FaultKind::ClockFreeze { node }) => format!("{node}'s wall clock is right again"),
             Some(FaultKind::Partition { from, to, .. }) => {
                 format!("the network between {} and {} is whole", from.join(", "), to.join(", "))
             }
