@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use lockstorm_sim::plan::{Plan, file};
+use lockstorm_sim::report::layout::counted;
 use lockstorm_sim::seeds::{self, SeedFile, Shelf, Title, check};
 use lockstorm_sim::storm;
 
@@ -40,7 +41,7 @@ fn check_all(folder: &Path) -> Result<u8, Failure> {
         }
         failed += u32::from(!outcome.is_met());
     }
-    say(format!("{} seed files, {failed} not as expected", paths.len()));
+    say(format!("{}, {failed} not as expected", counted(paths.len() as u64, "seed file")));
     Ok(if failed == 0 { exit::SAFE } else { exit::VIOLATION })
 }
 

@@ -1,0 +1,135 @@
+//! What the clocks of a run showed: the plan's, with the faults that changed them.
+//!
+//! A lease in a server is the wall time of its end. It ends too early when the clock
+//! that it is compared with has gained on true time since it was written, by a jump,
+//! by running fast, or because it is another server's clock.
+
+use crate::check::Mechanism;
+use crate::engine::clock::{ClockChange, NodeClock, WALL_ORIGIN_US};
+use crate::history::{Event, EventId, History, What};
+use crate::plan::{FaultKind, Plan};
+
+/// What a server's clock gained on a lease, by what did most of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gain {
+    /// The lease was written by another server's clock, which was so far behind, µs.
+    Moved(i64),
+    /// The wall clock jumped so far ahead, µs.
+    Stepped(i64),
+    /// The clock ran fast at this rate, ppm.
+    Fast(i64),
+    /// Nothing that would have ended a lease early.
+    Nothing,
+}
+
+/// A plan's clocks along a history.
+#[derive(Clone, Copy, Debug)]
+pub struct Clocks<'a> {
+    history: &'a History,
+    plan: &'a Plan,
+}
+
+impl<'a> Clocks<'a> {
+    /// The clocks of this run.
+    pub fn of(history: &'a History, plan: &'a Plan) -> Clocks<'a> {
+        Clocks { history, plan }
+    }
+
+    /// What ended a lease early, and by how much.
+    pub fn gain(&self, mechanism: &Mechanism) -> Gain {
+        let Mechanism::ExpiredEarly { set_at, set, expired_at, expiry, .. } = mechanism else {
+            return Gain::Nothing;
+        };
+        let (Some(set), Some(expiry)) = (self.history.get(*set), self.history.get(*expiry)) else {
+            return Gain::Nothing;
+        };
+        let then = self.wall_ahead_us(expired_at, set);
+        let moved = then - self.wall_ahead_us(set_at, set);
+        let stepped = self.stepped_us(expired_at, set.id, expiry.id);
+        let drifted = self.wall_ahead_us(expired_at, expiry) - then - stepped;
+        let most = moved.max(stepped).max(drifted);
+        match most {
+            ..=0 => Gain::Nothing,
+            _ if most == moved => Gain::Moved(moved),
+            _ if most == stepped => Gain::Stepped(stepped),
+            _ => Gain::Fast(self.ppm(expired_at, expiry.id)),
+        }
+    }
+
+    /// How far the wall clock of `node` is ahead of true time at `event`, µs.
+    pub fn wall_ahead_us(&self, node: &str, event: &Event) -> i64 {
+        let at_us = i64::try_from(event.at_us).unwrap_or(i64::MAX);
+        self.clock(node, event.id).wall_us(event.at_us) - WALL_ORIGIN_US - at_us
+    }
+
+    /// What the monotonic clock of `node` counted from one event to the other, µs.
+    pub fn counted_us(&self, node: &str, from: &Event, to: &Event) -> u64 {
+        let reading = |event: &Event| self.clock(node, event.id).monotonic_us(event.at_us);
+        reading(to).saturating_sub(reading(from))
+    }
+
+    fn clock(&self, node: &str, until: EventId) -> NodeClock {
+        let mut clock = NodeClock::default();
+        for (at_us, _, change) in
+            self.changes(node).into_iter().filter(|(_, id, _)| *id <= Some(until))
+        {
+            clock.change(at_us, change);
+        }
+        clock
+    }
+
+    fn stepped_us(&self, node: &str, after: EventId, until: EventId) -> i64 {
+        let changes = self.changes(node).into_iter();
+        let within = changes.filter(|(_, id, _)| Some(after) < *id && *id <= Some(until));
+        let steps = within.map(|(_, _, change)| match change {
+            ClockChange::Step { by_us } => by_us,
+            ClockChange::Rate { .. } => 0,
+        });
+        steps.sum()
+    }
+
+    fn ppm(&self, node: &str, until: EventId) -> i64 {
+        let changes = self.changes(node).into_iter().filter(|(_, id, _)| *id <= Some(until));
+        let rates = changes.filter_map(|(_, _, change)| match change {
+            ClockChange::Rate { ppm } => Some(ppm),
+            ClockChange::Step { .. } => None,
+        });
+        rates.last().unwrap_or(0)
+    }
+
+    /// The changes of a node's clock: when, at which event (none for those before the
+    /// first), which.
+    fn changes(&self, node: &str) -> Vec<(u64, Option<EventId>, ClockChange)> {
+        let mut changes = Vec::new();
+        let mut own_ppm = 0;
+        for clock in self.plan.clocks.iter().filter(|clock| clock.node == node) {
+            own_ppm = clock.rate_ppm;
+            changes.push((0, None, ClockChange::Rate { ppm: clock.rate_ppm }));
+            changes.push((0, None, ClockChange::Step { by_us: clock.offset_us }));
+        }
+        // The rates of faults at work, by position in the plan.
+        let mut rates: Vec<(usize, i64)> = Vec::new();
+        for event in self.history.iter() {
+            let (What::FaultBegan { fault, .. } | What::FaultEnded { fault }) = &event.what else {
+                continue;
+            };
+            let begins = matches!(event.what, What::FaultBegan { .. });
+            let change = match self.plan.faults.get(*fault).map(|fault| &fault.kind) {
+                Some(FaultKind::ClockStep { node: of, by_us }) if of == node => {
+                    let by_us = if begins { *by_us } else { by_us.saturating_neg() };
+                    ClockChange::Step { by_us }
+                }
+                Some(FaultKind::ClockRate { node: of, ppm }) if of == node => {
+                    rates.retain(|(other, _)| other != fault);
+                    if begins {
+                        rates.push((*fault, *ppm));
+                    }
+                    ClockChange::Rate { ppm: rates.last().map_or(own_ppm, |(_, ppm)| *ppm) }
+                }
+                _ => continue,
+            };
+            changes.push((event.at_us, Some(event.id), change));
+        }
+        changes
+    }
+}
