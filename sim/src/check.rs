@@ -29,7 +29,7 @@ mod oversell;
 mod promise;
 pub mod records;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 mod sections;
 mod sentence;
 mod stale;
@@ -50,7 +50,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde::Serialize;
 
-pub use blame::{Blame, BlamedFault, Parted};
+pub use blame::{Blame, BlamedFault, Failover, Mechanism, Parted};
 pub use case::{Case, Setting};
 pub use detail::{Detail, Untold, Vanished, Waiting};
 pub use finding::{Finding, Kind, Party, Severity};

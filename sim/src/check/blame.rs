@@ -14,21 +14,36 @@
 //!    pause.
 //! 5. Otherwise no pair of grants overlaps: not a lock bug.
 //!
-//! Only faults that touched something, before the violation was complete, are
-//! blamed, and of several that fit the latest: each added fault would be one that
-//! shrinking cannot remove.
+//! Only faults that were at work while they could matter, and touched something before
+//! the violation was complete, are blamed, and of several that fit the latest: each
+//! added fault would be one that shrinking cannot remove.
+//!
+//! Order of things: [`faults`] gathers what a blame picks from, [`mechanism`] reads off
+//! the servers how a promised lock came to be granted again, and here the rules above
+//! are applied.
 
-use std::collections::BTreeMap;
+mod faults;
+mod mechanism;
 
 use serde::Serialize;
 
+pub use faults::{BlamedFault, Faults};
+pub use mechanism::{Failover, Mechanism};
+
 use super::case::Case;
 use super::detail::Vanished;
-use super::grants::Grant;
+use super::grants::{Act, Grant};
 use super::interval::{Interval, Moment, overlapping_pairs};
 use super::records::Loss;
 use super::words::{self, Language};
-use crate::history::{EventId, FaultFamily, History, Name, What};
+use crate::history::{EventId, FaultFamily, Name};
+use faults::{Group, Struck, distinct};
+use mechanism::Told;
+
+use FaultFamily::{
+    Cancel, ClockFreeze, ClockRate, ClockSlew, ClockStep, Hang, MachineCrash, Partition, Pause,
+    ProcessCrash, Reset, SlowLink,
+};
 
 /// All fault families.
 pub const FAMILIES: [FaultFamily; 16] = [
@@ -173,21 +188,6 @@ impl Parted {
     }
 }
 
-/// A fault that is blamed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct BlamedFault {
-    /// Its position in the plan, from 0.
-    pub fault: usize,
-    /// What sort of fault it is.
-    pub family: FaultFamily,
-    /// Which part the struck node plays: `authority` (the server that had the
-    /// record), `first-holder`, `second-holder`, `resource`.
-    pub role: &'static str,
-    /// The events of its beginning and of its first effect.
-    pub events: Vec<EventId>,
-}
-
 /// What is to blame for a finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -200,6 +200,8 @@ pub struct Blame {
     /// The faults behind it; none where the lock needs none to fail, or where a clock
     /// was untrue from the start.
     pub faults: Vec<BlamedFault>,
+    /// How the lock came to be granted again, as its servers show it.
+    pub mechanism: Mechanism,
     /// Further events that show it, such as the record's loss.
     pub shown_by: Vec<EventId>,
 }
@@ -218,139 +220,60 @@ impl Blame {
 
     fn of(parted: Parted, grants: &[&Grant], faults: Vec<BlamedFault>) -> Blame {
         let owners = grants.iter().map(|grant| grant.owner.clone()).collect();
-        Blame { parted, owners, faults, shown_by: Vec::new() }
+        Blame { parted, owners, faults, ..Blame::default() }
     }
-}
 
-/// A fault as the history tells of it.
-#[derive(Clone, Debug)]
-struct Fact {
-    fault: usize,
-    family: FaultFamily,
-    targets: Vec<Name>,
-    began: (Moment, EventId),
-    touched: Option<(Moment, EventId)>,
-}
-
-/// All faults of a history, in order of their beginning.
-#[derive(Clone, Debug, Default)]
-pub struct Faults(Vec<Fact>);
-
-use FaultFamily::{
-    Cancel, ClockFreeze, ClockRate, ClockSlew, ClockStep, Hang, MachineCrash, Partition, Pause,
-    ProcessCrash, ReplicationStall, Reset, SlowLink,
-};
-
-/// What makes a clock untrue.
-const CLOCKS: &[FaultFamily] = &[ClockStep, ClockRate, ClockFreeze, ClockSlew];
-
-/// What keeps a client from seeing on its own machine that its time is over.
-const OWN_DELAY: &[FaultFamily] = &[Pause, Hang, ClockRate, ClockStep, ClockSlew];
-
-/// What makes a release late.
-const SLOW_OR_UNTRUE: &[FaultFamily] = &[SlowLink, ClockRate, ClockStep, ClockFreeze, ClockSlew];
-
-/// What takes a master, the likeliest first.
-const FAILOVER: [&[FaultFamily]; 3] = [&[MachineCrash, ProcessCrash], &[Pause], &[Partition]];
-
-impl Faults {
-    /// Gathers them.
-    pub fn of(history: &History) -> Faults {
-        let mut facts: Vec<Fact> = Vec::new();
-        let mut newest: BTreeMap<usize, usize> = BTreeMap::new();
-        for event in history.iter() {
-            let mark = (Moment::of(event), event.id);
-            match &event.what {
-                What::FaultBegan { fault, family, targets, .. } => {
-                    let mut targets = targets.clone();
-                    targets.push(event.node.clone());
-                    let (fault, family) = (*fault, *family);
-                    newest.insert(fault, facts.len());
-                    facts.push(Fact { fault, family, targets, began: mark, touched: None });
-                }
-                What::FaultTouched { fault, .. } => {
-                    if let Some(began) = newest.get(fault) {
-                        facts[*began].touched.get_or_insert(mark);
-                    }
-                }
-                _ => {}
-            }
+    fn and_shown_by(mut self, loss: &Loss) -> Blame {
+        if !self.shown_by.contains(&loss.event) {
+            self.shown_by.push(loss.event);
         }
-        Faults(facts)
+        self
     }
 
-    /// Of the first group of families that has any: the latest fault that strikes one
-    /// of `nodes` and touched something before `until`.
-    fn pick(
-        &self,
-        groups: &[&[FaultFamily]],
-        nodes: &[(&Name, &'static str)],
-        until: Moment,
-    ) -> Option<BlamedFault> {
-        groups.iter().find_map(|group| {
-            self.0.iter().rev().find_map(|fact| {
-                let touched = fact.touched.filter(|(moment, _)| *moment <= until)?;
-                if !group.contains(&fact.family) {
-                    return None;
-                }
-                let struck = |(node, _): &&(&Name, &'static str)| fact.targets.contains(node);
-                let (_, role) = nodes.iter().find(struck)?;
-                let mut events = vec![fact.began.1, touched.1];
-                events.dedup();
-                Some(BlamedFault { fault: fact.fault, family: fact.family, role, events })
-            })
-        })
+    fn told(parted: Parted, grants: &[&Grant], told: Told) -> Blame {
+        let (mechanism, faults) = told;
+        let shown_by = mechanism.events();
+        Blame { mechanism, shown_by, ..Blame::of(parted, grants, faults) }
     }
-
-    /// What kept a record from the replicas, and what took its master.
-    fn behind_failover(&self, nodes: &[(&Name, &'static str)], until: Moment) -> Vec<BlamedFault> {
-        let copy = self.pick(&[&[ReplicationStall], &[Partition], &[SlowLink]], nodes, until);
-        let take = self.pick(&FAILOVER, nodes, until);
-        distinct([copy, take])
-    }
-}
-
-fn distinct(faults: [Option<BlamedFault>; 2]) -> Vec<BlamedFault> {
-    let mut faults: Vec<BlamedFault> = faults.into_iter().flatten().collect();
-    faults.sort_by_key(|fault| fault.fault);
-    faults.dedup_by_key(|fault| fault.fault);
-    faults
 }
 
 /// Blames the loss of a record.
 pub(super) fn loss(case: &Case<'_>, grant: &Grant, loss: &Loss) -> Blame {
-    let authority = [(&loss.authority, "authority")];
-    let faults = &case.faults;
-    let (parted, faults) = match loss.how {
-        Vanished::Failover | Vanished::Resync | Vanished::Crash => {
-            (Parted::RecordLost, faults.behind_failover(&authority, loss.moment))
-        }
-        Vanished::ExpiredEarly => {
-            let clock = faults.pick(&[CLOCKS], &authority, loss.moment);
-            // Where the record moved to a server with another clock: what moved it.
-            let moved = grant.applied.as_ref().filter(|applied| applied.node != loss.authority);
-            let moved = moved.and_then(|applied| {
-                faults.pick(&FAILOVER, &[(&applied.node, "authority")], loss.moment)
-            });
-            (Parted::ExpiredEarly, distinct([clock, moved]))
-        }
-        Vanished::Deleted | Vanished::Overwritten => (Parted::RecordDeleted, Vec::new()),
-    };
-    let shown_by = vec![loss.event];
-    Blame { shown_by, ..Blame::of(parted, &[grant], faults) }
+    let told = mechanism::between(&case.faults, grant, Some(loss), None);
+    Blame::told(parted_by(loss), &[grant], told).and_shown_by(loss)
 }
 
-/// Blames a belief, or an act, beyond the promise.
+fn parted_by(loss: &Loss) -> Parted {
+    match loss.how {
+        Vanished::Failover | Vanished::Resync | Vanished::Crash => Parted::RecordLost,
+        Vanished::ExpiredEarly => Parted::ExpiredEarly,
+        Vanished::Deleted | Vanished::Overwritten => Parted::RecordDeleted,
+    }
+}
+
+/// Blames a belief, or an act, beyond the promise: what was at work in between.
 pub(super) fn overstay(case: &Case<'_>, grant: &Grant, role: &'static str, until: Moment) -> Blame {
-    let mut nodes: Vec<(&Name, &'static str)> = Vec::new();
-    nodes.extend(grant.client().map(|client| (client, role)));
-    let own = case.faults.pick(&[OWN_DELAY], &nodes, until);
-    let fault = own.or_else(|| {
-        nodes.extend(grant.applied.as_ref().map(|applied| (&applied.node, "authority")));
-        let network: [&[FaultFamily]; 2] =
-            [&[Partition, SlowLink], &[Pause, ProcessCrash, MachineCrash]];
-        case.faults.pick(&network, &nodes, until)
-    });
+    let Some(client) = grant.client() else {
+        return Blame::of(Parted::Overstayed, &[grant], Vec::new());
+    };
+    let since = Interval::new(grant.start().min(until), until);
+    let holder = || vec![Struck::node(client, role)];
+    // What stands still at the end of the promise, before what did so earlier.
+    let end = grant.promise_end().unwrap_or(since.from).max(since.from).min(until);
+    let asleep = case.faults.pick(&[(&[Pause, Hang], holder())], Interval::new(end, end));
+    if asleep.is_some() {
+        let mechanism = Mechanism::AsleepAtEnd { holder: client.clone() };
+        return Blame::told(Parted::Overstayed, &[grant], (mechanism, distinct([asleep])));
+    }
+    let resources: Vec<&Name> = grant.acts.iter().map(|act| &act.resource).collect();
+    let authority = grant.applied.as_ref().map(|applied| &applied.node);
+    let others = resources.iter().copied().chain(authority);
+    let groups: [Group<'_>; 3] = [
+        (&[Pause, Hang, ClockRate, ClockSlew], holder()),
+        (&[Partition, SlowLink], others.map(|to| Struck::link(client, to, role)).collect()),
+        (&[Pause], resources.iter().map(|node| Struck::node(node, "resource")).collect()),
+    ];
+    let fault = case.faults.pick(&groups, since);
     Blame::of(Parted::Overstayed, &[grant], fault.into_iter().collect())
 }
 
@@ -359,21 +282,23 @@ pub(super) fn leak(case: &Case<'_>, holder: Option<&Grant>, until: Moment) -> Bl
     let Some(grant) = holder else {
         return Blame { parted: Parted::RecordLeft, ..Blame::default() };
     };
-    let mut nodes: Vec<(&Name, &'static str)> = Vec::new();
-    nodes.extend(grant.client().map(|client| (client, "first-holder")));
-    nodes.extend(grant.applications.last().map(|applied| (&applied.node, "authority")));
-    let groups: [&[FaultFamily]; 3] =
-        [&[ProcessCrash, MachineCrash], &[Pause, Hang, Partition, Reset, Cancel], SLOW_OR_UNTRUE];
-    let fault = case.faults.pick(&groups, &nodes, until);
+    let mut nodes: Vec<Struck<'_>> = Vec::new();
+    nodes.extend(grant.client().map(|client| Struck::node(client, "first-holder")));
+    let authority = grant.applications.last().map(|applied| &applied.node);
+    nodes.extend(authority.map(|node| Struck::node(node, "authority")));
+    let groups: [Group<'_>; 3] = [
+        (&[ProcessCrash, MachineCrash], nodes.clone()),
+        (&[Pause, Hang, Partition, Reset, Cancel], nodes.clone()),
+        (&[SlowLink, ClockRate, ClockStep, ClockFreeze, ClockSlew], nodes),
+    ];
+    let fault = case.faults.pick(&groups, Interval::new(grant.start().min(until), until));
     Blame::of(Parted::RecordLeft, &[grant], fault.into_iter().collect())
 }
 
 /// Blames tokens that went back between two grants.
-pub(super) fn tokens(case: &Case<'_>, earlier: &Grant, later: &Grant, until: Moment) -> Blame {
-    let nodes: Vec<(&Name, &'static str)> =
-        earlier.applied.iter().map(|applied| (&applied.node, "authority")).collect();
-    let faults = case.faults.behind_failover(&nodes, until);
-    Blame::of(Parted::TokenSource, &[earlier, later], faults)
+pub(super) fn tokens(case: &Case<'_>, earlier: &Grant, later: &Grant) -> Blame {
+    let told = mechanism::of_counter(&case.faults, earlier, later);
+    Blame::told(Parted::TokenSource, &[earlier, later], told)
 }
 
 /// Blames the first pair of grants of one lock whose holders were inside at once up to
@@ -426,12 +351,13 @@ pub(super) fn pair(case: &Case<'_>, rows: (usize, usize), until: Moment) -> Blam
         let grants: Vec<&Grant> = [first, second].into_iter().filter(|g| !g.is_told()).collect();
         return Blame::of(Parted::NotGranted, &grants, Vec::new());
     }
-    for (grant, role) in [(first, "first-holder"), (second, "second-holder")] {
+    let both_of = [(first, "first-holder"), (second, "second-holder")];
+    for ((grant, role), other) in both_of.into_iter().zip([both_of[1], both_of[0]]) {
         let strayed = grant.acts.iter().filter(|act| act.accepted && act.moment <= until);
         match grant.belief {
             Some(belief) => {
                 if let Some(late) = strayed.rev().find(|act| act.moment >= belief.to) {
-                    return both(late_effect(case, grant, role, &late.resource, until));
+                    return both(late_effect(case, (grant, role), other, late));
                 }
             }
             // Of a foreigner only the promise is known.
@@ -458,32 +384,47 @@ fn double_promise(case: &Case<'_>, rows: (usize, usize)) -> Blame {
     let table = case.grants.rows();
     let (first, second) = (&table[rows.0], &table[rows.1]);
     let begins = second.start();
-    if let Some(lost) = case.losses.get(&rows.0).filter(|lost| lost.moment <= begins) {
-        return loss(case, first, lost);
-    }
+    let lost = case.losses.get(&rows.0).filter(|lost| lost.moment <= begins);
+    let told = mechanism::between(&case.faults, first, lost, Some(second));
     let pair = [first, second];
-    match (&first.applied, &second.applied) {
-        (Some(one), Some(other)) if one.node != other.node => {
-            let nodes = [(&one.node, "authority"), (&other.node, "authority")];
-            let faults = case.faults.behind_failover(&nodes, begins);
-            Blame::of(Parted::TwoMasters, &pair, faults)
-        }
-        (Some(_), Some(_)) => Blame::of(Parted::NoExclusion, &pair, Vec::new()),
-        _ if !case.grants.has_servers() => Blame::of(Parted::LetIn, &pair, Vec::new()),
-        _ => Blame::of(Parted::NoRecord, &pair, Vec::new()),
+    if matches!(told.0, Mechanism::SplitBrain { .. }) {
+        return Blame::told(Parted::TwoMasters, &pair, told);
     }
+    if let Some(lost) = lost {
+        return Blame::told(parted_by(lost), &pair, told).and_shown_by(lost);
+    }
+    let parted = match (&first.applied, &second.applied) {
+        (Some(one), Some(other)) if one.node != other.node => Parted::TwoMasters,
+        (Some(_), Some(_)) => Parted::NoExclusion,
+        _ if !case.grants.has_servers() => Parted::LetIn,
+        _ => Parted::NoRecord,
+    };
+    Blame::of(parted, &pair, Vec::new())
 }
 
+/// Blames an operation that arrived at `act`, after its holder's belief had ended: what
+/// held it up, and what kept the other inside until then.
 fn late_effect(
     case: &Case<'_>,
-    grant: &Grant,
-    role: &'static str,
-    resource: &Name,
-    until: Moment,
+    (grant, role): (&Grant, &'static str),
+    (other, other_role): (&Grant, &'static str),
+    act: &Act,
 ) -> Blame {
-    let mut nodes: Vec<(&Name, &'static str)> = Vec::new();
-    nodes.extend(grant.client().map(|client| (client, role)));
-    nodes.push((resource, "resource"));
-    let fault = case.faults.pick(&[&[Partition, SlowLink, Pause, Hang]], &nodes, until);
-    Blame::of(Parted::LateEffect, &[grant], fault.into_iter().collect())
+    let since = Interval::new(grant.start().min(act.moment), act.moment);
+    let ended = grant.belief.map_or(since.to, |belief| belief.to).min(since.to);
+    let resource = &act.resource;
+    let held_up = grant.client().and_then(|client| {
+        let link = vec![Struck::link(client, resource, role)];
+        let groups: [Group<'_>; 2] =
+            [(&[Partition, SlowLink], link), (&[Pause], vec![Struck::node(resource, "resource")])];
+        // What a dead program had handed to its kernel is on its way all the same.
+        let died: [Group<'_>; 1] = [(&[ProcessCrash], vec![Struck::node(client, role)])];
+        let died = || case.faults.pick(&died, Interval::new(ended, ended));
+        case.faults.pick(&groups, since).or_else(died)
+    });
+    let kept = other.client().filter(|_| other.start() <= act.moment).and_then(|client| {
+        let paused: [Group<'_>; 1] = [(&[Pause, Hang], vec![Struck::node(client, other_role)])];
+        case.faults.pick(&paused, Interval::new(act.moment, act.moment))
+    });
+    Blame::of(Parted::LateEffect, &[grant], distinct([held_up, kept]))
 }

@@ -260,6 +260,24 @@ impl Sample {
         self.inert_fault(fault, family, node).event(node, what)
     }
 
+    /// A fault of the link between two nodes that touches something at once.
+    pub fn link_fault(self, fault: usize, family: FaultFamily, ends: [&str; 2]) -> Sample {
+        let description = format!("{family:?} between {} and {}", ends[0], ends[1]);
+        let targets = ends.map(Into::into).to_vec();
+        let what = What::FaultTouched { fault, how: "it did".into() };
+        self.event(ends[0], What::FaultBegan { fault, family, targets, description })
+            .event(ends[0], what)
+    }
+
+    pub fn fault_ended(self, fault: usize, node: &str) -> Sample {
+        self.event(node, What::FaultEnded { fault })
+    }
+
+    /// A node that comes back with an empty memory, in which a record of `owner` was.
+    pub fn restarted(self, node: &str, owner: &str) -> Sample {
+        self.event(node, What::NodeStarted { incarnation: 2 }).lost(node, owner, RecordLoss::Crash)
+    }
+
     /// A fault that begins.
     pub fn inert_fault(self, fault: usize, family: FaultFamily, node: &str) -> Sample {
         let description = format!("{family:?} of {node}");

@@ -10,7 +10,10 @@ impl Finding {
         let who = |n: usize| self.parties.get(n).map_or("somebody", |party| &party.owner);
         let key = if self.key.is_empty() { "the lock" } else { &self.key };
         let (from, to) = (Time(self.from_us), Time(self.to_us));
-        let long = Time(self.to_us.saturating_sub(self.from_us));
+        let long = Length { from_us: self.from_us, to_us: self.to_us };
+        // Where the ends would look the same, they are told to the microsecond.
+        let is_fine = long.is_fine();
+        let (from, to) = (End { time: from, is_fine }, End { time: to, is_fine });
         match &self.detail {
             Detail::DoubleGrant => format!(
                 "{} and {} were both promised {key} for {long} ({from} … {to}).",
@@ -135,7 +138,7 @@ fn sold(unit: u32, units: u32, orders: &[String]) -> String {
     }
 }
 
-fn untold(how: Untold, who: &str, key: &str, from: Time, to: Time) -> String {
+fn untold(how: Untold, who: &str, key: &str, from: End, to: End) -> String {
     match how {
         Untold::ToldReleased => format!(
             "{who} was told at {to} that {key} is released, though its record was gone since \
@@ -171,7 +174,48 @@ fn vanished(how: Vanished, node: &Name) -> String {
     }
 }
 
+/// An end of an interval: a moment.
+#[derive(Clone, Copy)]
+struct End {
+    time: Time,
+    is_fine: bool,
+}
+
+impl std::fmt::Display for End {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let us = self.time.0;
+        match self.is_fine && us != u64::MAX {
+            true => write!(formatter, "{}.{:06} s", us / 1_000_000, us % 1_000_000),
+            false => self.time.fmt(formatter),
+        }
+    }
+}
+
+/// The length of an interval as its shown ends have it.
+struct Length {
+    from_us: u64,
+    to_us: u64,
+}
+
+impl Length {
+    /// Whether the ends differ by less than milliseconds show.
+    fn is_fine(&self) -> bool {
+        self.from_us != self.to_us && self.from_us / 1_000 == self.to_us / 1_000
+    }
+}
+
+impl std::fmt::Display for Length {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Length { from_us, to_us } = *self;
+        match self.is_fine() || to_us == u64::MAX {
+            true => Time(to_us.saturating_sub(from_us)).fmt(formatter),
+            false => Time((to_us / 1_000).saturating_sub(from_us / 1_000) * 1_000).fmt(formatter),
+        }
+    }
+}
+
 /// A time or duration for people.
+#[derive(Clone, Copy)]
 pub(crate) struct Time(pub u64);
 
 impl std::fmt::Display for Time {

@@ -27,7 +27,7 @@ pub(super) fn regression(case: &Case<'_>) -> Vec<Finding> {
                 let grants = [&rows[of], &rows[*row]];
                 let interval = Interval::new(grants[0].start(), grants[1].start());
                 let detail = Detail::TokenRegression { earlier, later: token };
-                let blame = blame::tokens(case, grants[0], grants[1], interval.to);
+                let blame = blame::tokens(case, grants[0], grants[1]);
                 let kind = Kind::TokenRegression;
                 let finding = Finding::new(case.history, kind, &grants, interval, detail);
                 found.push(finding.blamed(blame));
@@ -85,7 +85,7 @@ pub(super) fn false_reject(case: &Case<'_>) -> Vec<Finding> {
         }
         let interval = Interval::new(registered.moment, moment);
         let detail = Detail::FalseReject { shown: *token, registered: registered.token };
-        let blame = blame::tokens(case, &rows[registered.row], grant, moment);
+        let blame = blame::tokens(case, &rows[registered.row], grant);
         let finding = Finding::new(case.history, Kind::FalseReject, &[grant], interval, detail);
         found.push(finding.proved_by([registered.event, event.id]).blamed(blame));
         if found.len() == MOST_OF_A_KIND {

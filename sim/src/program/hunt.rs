@@ -13,7 +13,9 @@ use lockstorm_sim::check::Verdict;
 use lockstorm_sim::hunt::examine::{Examination, Examiner};
 use lockstorm_sim::hunt::process::Trouble;
 use lockstorm_sim::hunt::{Quarry, Summary, pack};
+use lockstorm_sim::plan::Seed;
 use lockstorm_sim::report::block::{Failure as Told, failure_block_in};
+use lockstorm_sim::report::layout::{counted, labelled};
 use lockstorm_sim::report::{json, table};
 use lockstorm_sim::storm::confirm::Confirmation;
 use lockstorm_sim::storm::repeat::Repetition;
@@ -196,36 +198,63 @@ fn tell(arguments: &HuntArguments, summaries: &[Summary], examined: &[Examined])
         of_signature.entry(failure.run.judgement.signature()).or_default().push(failure);
     }
     // What is wrong with us first, then the commonest; among equals by their names.
-    let mut groups: Vec<&Vec<&Examined>> = of_signature.values().collect();
+    let mut groups: Vec<(&String, &Vec<&Examined>)> = of_signature.iter().collect();
     let is_ours = |failure: &&Examined| {
         failure.is_nondeterministic() || failure.run.judgement.verdict == Verdict::Internal
     };
-    groups.sort_by_key(|group| (!group.iter().any(is_ours), std::cmp::Reverse(group.len())));
-    for group in groups.iter().take(TOLD_IN_FULL) {
+    groups.sort_by_key(|(_, group)| (!group.iter().any(is_ours), std::cmp::Reverse(group.len())));
+    let manner = manner();
+    for (signature, group) in groups.iter().take(TOLD_IN_FULL) {
         let Some(first) = group.first() else { continue };
         let reproduce = command_of_seed(first.run.plan.seed, &arguments.storm);
-        say(failure_block_in(&told(first, &reproduce), &manner()));
+        say(failure_block_in(&told(first, &reproduce), &manner));
         if group.len() > 1 {
-            say(format!("  … and {} more with this signature", group.len() - 1));
+            let more = format!("… and {} more with the signature {signature}", group.len() - 1);
+            say(manner.charset.fit(&labelled("  ", 2, &more, manner.width)));
+        }
+        say("");
+    }
+    if groups.len() > TOLD_IN_FULL {
+        let rest = &groups[TOLD_IN_FULL..];
+        say(format!("{}, not told in full:", counted(rest.len() as u64, "more signature")));
+        say("   runs  first seed          signature");
+        for (signature, group) in rest {
+            let seed =
+                group.first().map_or_else(String::new, |first| first.run.plan.seed.to_string());
+            let label = format!("  {:>5}  {seed}  ", group.len());
+            say(labelled(&label, label.len(), signature, manner.width));
         }
         say("");
     }
     if examined.len() > groups.len().min(TOLD_IN_FULL) {
-        say(format!("All {} runs that were not safe:", examined.len()));
+        let command = command_of_seed(Seed(0), &arguments.storm);
+        let command = command.replace(&Seed(0).to_string(), "SEED");
+        say(format!("All {} runs that were not safe; to see one of them:", examined.len()));
+        say(format!("  {command}"));
         for failure in examined {
-            say(format!("  {}", one_line(arguments, failure)));
+            say(one_line(failure, manner.width));
         }
         say("");
     }
     let confirmations = examined.iter().map(Examined::confirmation);
-    say(table::summary_in(summaries, confirmations, &manner()));
+    say(table::summary_in(summaries, confirmations, &manner));
 }
 
-fn one_line(arguments: &HuntArguments, failure: &Examined) -> String {
-    let reproduce = command_of_seed(failure.run.plan.seed, &arguments.storm);
+/// `  0x0000000000000005  turmoil 0.7: confirmed  violation  double-grant …`: the seed,
+/// what the reference engine says, the verdict, and what it was.
+fn one_line(failure: &Examined, cells: usize) -> String {
+    let judgement = &failure.run.judgement;
+    let nondeterministic = failure.is_nondeterministic();
+    let verdict = if nondeterministic { Verdict::Nondeterminism } else { judgement.verdict };
     let confirmation = failure.confirmation();
-    let confirmation = confirmation.map_or_else(String::new, |c: &Confirmation| format!("  # {c}"));
-    format!("{reproduce}{confirmation}")
+    let confirmation = confirmation.map_or_else(String::new, |said| format!("{said};  "));
+    // Without violations the signature is the verdict.
+    let signature = match judgement.violations().next() {
+        Some(_) if !nondeterministic => format!("  {}", judgement.signature()),
+        _ => String::new(),
+    };
+    let seed = format!("  {}  ", failure.run.plan.seed);
+    labelled(&seed, seed.len(), &format!("{confirmation}{verdict}{signature}"), cells)
 }
 
 /// A progress bar where a terminal watches, nothing elsewhere.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use lockstorm_sim::plan::{Plan, file};
+use lockstorm_sim::report::layout::counted;
 use lockstorm_sim::seeds::{self, SeedFile, Shelf, Title, check};
 use lockstorm_sim::storm;
 
@@ -53,10 +54,9 @@ fn check_all(folder: &Path) -> Result<u8, Failure> {
         }
         failed += u32::from(!outcome.is_met());
     }
-    let count = paths.len();
-    let files = if count == 1 { "seed file" } else { "seed files" };
+    let files = counted(paths.len() as u64, "seed file");
     let broken = if unread == 0 { String::new() } else { format!(", {unread} cannot be read") };
-    say(format!("{count} {files}, {failed} not as expected{broken}"));
+    say(format!("{files}, {failed} not as expected{broken}"));
     Ok(match (failed, unread) {
         (0, 0) => exit::SAFE,
         (0, _) => exit::USAGE,

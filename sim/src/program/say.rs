@@ -25,10 +25,19 @@ pub fn is_unsaid() -> bool {
     UNSAID.load(Ordering::Relaxed)
 }
 
-/// How texts look here: in colours where a terminal watches and does not mind.
+/// How texts look here: as wide as the terminal that watches, and in colours where it
+/// has them and nobody minds.
 pub fn manner() -> Manner {
-    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let minds = is_set("NO_COLOR") || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     let manner = Manner::from_environment();
-    if io::stdout().is_terminal() && !minds { manner.styled(Style::Coloured) } else { manner }
+    if !io::stdout().is_terminal() {
+        return manner;
+    }
+    let columns = console::Term::stdout().size_checked().map(|(_, columns)| columns);
+    let manner = columns.map_or(manner, |columns| manner.within(usize::from(columns)));
+    let is_set = |name: &str, value: &str| {
+        std::env::var_os(name)
+            .is_some_and(|set| !set.is_empty() && (value.is_empty() || set == value))
+    };
+    let minds = is_set("NO_COLOR", "") || is_set("TERM", "dumb");
+    if minds { manner } else { manner.styled(Style::Coloured) }
 }

@@ -9,13 +9,14 @@
 mod missing;
 mod nondeterminism;
 
-use crate::check::{Judgement, Kind, Language, Verdict};
+use crate::check::{Judgement, Kind, Language, Mechanism, Verdict};
 use crate::history::{History, What};
 use crate::plan::{ClockPlan, Plan, Ppm, SignedMicros};
-use crate::report::layout::{WIDTH, counted, fold, grouped, labelled, shorten};
+use crate::report::layout::{counted, fold, grouped, labelled, width};
 use crate::report::manner::{Charset, Manner};
 use crate::report::story::Story;
 use crate::report::subject::{self, Subject};
+use crate::report::why::clocks::{Clocks, Gain};
 use crate::report::{timers, why};
 use crate::storm::Run;
 use crate::storm::confirm::Confirmation;
@@ -85,14 +86,14 @@ impl<'m> Block<'m> {
     }
 
     fn rule(&mut self) {
-        let rule = self.manner.charset.fit(&"─".repeat(WIDTH));
+        let rule = self.manner.charset.fit(&"─".repeat(self.manner.width));
         let rule = self.manner.style.faint(&rule);
         self.line(&rule);
     }
 
     /// A paragraph, indented.
     fn paragraph(&mut self, text: &str) {
-        for line in fold(&self.manner.charset.fit(text), WIDTH - 2) {
+        for line in fold(&self.manner.charset.fit(text), self.manner.width - 2) {
             self.line(&format!("  {line}"));
         }
     }
@@ -106,13 +107,13 @@ impl<'m> Block<'m> {
             if label.trim() == "Reproduce" {
                 self.line(&format!("{label:LABEL$}{text}"));
             } else {
-                self.line(&labelled(&label, LABEL, &text));
+                self.line(&labelled(&label, LABEL, &text, self.manner.width));
             }
         }
     }
 
     /// The facts of a run: which, from which plan, on which build.
-    fn facts(&mut self, failure: &Failure<'_>) {
+    fn facts(&mut self, failure: &Failure<'_>, subject: Option<&Subject<'_>>) {
         let run = failure.run;
         let plan = &run.plan;
         let mut which = vec![plan.seed.to_string()];
@@ -126,13 +127,21 @@ impl<'m> Block<'m> {
         let fence = plan.fence.name();
         self.fact("plan", &[plan.scenario.clone(), format!("fence {fence}"), faults]);
         // No fault begins them, so the story cannot tell.
-        let untrue = plan.clocks.iter().filter(|clock| clock.rate_ppm.abs() > HARMLESS_PPM);
+        let compared = subject.map_or_else(Vec::new, |subject| compared_clocks(run, subject));
+        let untrue = plan.clocks.iter().filter(|clock| {
+            clock.rate_ppm.abs() > HARMLESS_PPM || compared.contains(&clock.node.as_str())
+        });
         let clocks: Vec<String> = untrue.map(clock).collect();
         if !clocks.is_empty() {
-            self.fact("clocks", &[shorten(&clocks.join(", "), WIDTH - 10)]);
+            self.fact("clocks", &[clocks.join(", ")]);
+        }
+        if subject.is_some() {
+            for line in missing::inert_faults(&run.judgement, plan, 3) {
+                self.fact("inert", &[line]);
+            }
         }
         if let Some(timers) = timers::did_not_follow(plan) {
-            self.fact("timers", &[shorten(&timers, WIDTH - 10)]);
+            self.fact("timers", &[timers]);
         }
         let build = format!("{} · {}", self.manner.build, run.engine);
         // A run that never was has no trace.
@@ -145,7 +154,11 @@ impl<'m> Block<'m> {
 
     fn fact(&mut self, label: &str, facts: &[String]) {
         let facts = self.manner.charset.fit(&facts.join("    "));
-        self.line(&format!("  {label:8}{facts}"));
+        let line = format!("  {label:8}{facts}");
+        match width(&line) <= self.manner.width {
+            true => self.line(&line),
+            false => self.line(&labelled(&format!("  {label}"), 10, &facts, self.manner.width)),
+        }
     }
 }
 
@@ -172,18 +185,25 @@ pub(super) fn headline(
         let names: Vec<&str> = kinds.iter().map(|(kind, _)| kind.word(language)).collect();
         names.join(", ")
     };
-    let mut line = word;
-    if !kinds.is_empty() {
-        line.push_str("  ");
-        line.push_str(&named(Language::English));
-    }
-    line.push_str(&format!("   lock {}", plan.lock.name));
+    let english = verdict.word(Language::English);
+    let mut parts = vec![named(Language::English), format!("lock {}", plan.lock.name)];
     if manner.charset.has_chinese() {
-        line.push_str(&format!(
-            "   {} {}",
-            verdict.word(Language::Chinese),
-            named(Language::Chinese)
-        ));
+        let chinese = format!("{} {}", verdict.word(Language::Chinese), named(Language::Chinese));
+        parts.push(chinese.trim_end().to_owned());
+    }
+    // What does not fit goes on below.
+    let (mut line, mut cells) = (word, width(english));
+    for (n, part) in parts.iter().enumerate().filter(|(_, part)| !part.is_empty()) {
+        let gap = if n == 0 { "  " } else { "   " };
+        if cells + width(gap) + width(part) <= manner.width {
+            line.push_str(&format!("{gap}{part}"));
+            cells += width(gap) + width(part);
+            continue;
+        }
+        for folded in fold(part, manner.width - 2) {
+            line.push_str(&format!("\n  {folded}"));
+            cells = 2 + width(&folded);
+        }
     }
     line.trim_end().to_owned()
 }
@@ -208,7 +228,12 @@ fn tell(block: &mut Block<'_>, failure: &Failure<'_>) {
             Confirmation::Confirmed { .. } | Confirmation::ConfirmedInPart { .. } => "Confirmed",
             _ => "Unconfirmed",
         };
-        block.labelled(label, &[&confirmation.to_string()]);
+        let (told, explained) = (confirmation.to_string(), explained(confirmation));
+        let texts: Vec<&str> = [told.as_str()].into_iter().chain(explained).collect();
+        block.labelled(label, &texts);
+    }
+    if judgement.violations().next().is_some() {
+        block.labelled("Signature", &[&judgement.signature()]);
     }
     match failure.repetition {
         // Nothing was run that could repeat.
@@ -224,6 +249,23 @@ fn tell(block: &mut Block<'_>, failure: &Failure<'_>) {
     }
 }
 
+/// What a confirmation means, where its own words do not say.
+fn explained(confirmation: &Confirmation) -> Option<&'static str> {
+    match confirmation {
+        Confirmation::Confirmed { tries: 2.. } => Some(
+            "(a try is the same plan with other random draws; those before it did not show it)",
+        ),
+        Confirmation::ConfirmedInPart { .. } => Some(
+            "(in part: some try of the plan with other random draws failed there too, but less \
+             gravely)",
+        ),
+        Confirmation::NotConfirmed { .. } => {
+            Some("(no try of the plan, each with other random draws, showed it there)")
+        }
+        _ => None,
+    }
+}
+
 /// Sentence, effect, facts, story, why, what to try.
 fn found(block: &mut Block<'_>, failure: &Failure<'_>, subject: &Subject<'_>) {
     let run = failure.run;
@@ -236,7 +278,7 @@ fn found(block: &mut Block<'_>, failure: &Failure<'_>, subject: &Subject<'_>) {
         block.paragraph(&format!("Found: {others}."));
     }
     block.blank();
-    block.facts(failure);
+    block.facts(failure, Some(subject));
     block.blank();
     let heading = block.manner.style.strong("What happened");
     block.line(&format!("  {heading}"));
@@ -244,8 +286,19 @@ fn found(block: &mut Block<'_>, failure: &Failure<'_>, subject: &Subject<'_>) {
         block.line(&line);
     }
     block.blank();
-    block.labelled("Why", &[&why::why(subject)]);
+    block.labelled("Why", &[&why::why(&run.history, &run.plan, subject)]);
     block.labelled("Try", &why::proposals(subject, &run.plan));
+}
+
+/// The nodes whose clocks were compared with each other, where that ended a lease.
+fn compared_clocks<'s>(run: &Run, subject: &Subject<'s>) -> Vec<&'s str> {
+    let mechanism = &subject.blame().mechanism;
+    match (mechanism, Clocks::of(&run.history, &run.plan).gain(mechanism)) {
+        (Mechanism::ExpiredEarly { set_at, expired_at, .. }, Gain::Moved(_)) => {
+            vec![set_at, expired_at]
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// A clock that is not true from the start: `redis-2 runs +5% and is off by +2s`.

@@ -7,7 +7,7 @@
 
 use crate::check::{Language, Verdict};
 use crate::report::block::{effect, seconds};
-use crate::report::layout::{WIDTH, counted, fold, labelled};
+use crate::report::layout::{counted, fold, labelled};
 use crate::report::manner::Manner;
 use crate::report::story::{Story, legend};
 use crate::report::subject::Subject;
@@ -63,14 +63,14 @@ impl Text<'_> {
     }
 
     fn paragraph(&mut self, indent: usize, text: &str) {
-        for line in fold(&self.manner.charset.fit(text), WIDTH - indent) {
+        for line in fold(&self.manner.charset.fit(text), self.manner.width - indent) {
             self.line(&format!("{:indent$}{line}", ""));
         }
     }
 
     fn labelled(&mut self, label: &str, text: &str) {
         let text = self.manner.charset.fit(text);
-        self.line(&labelled(&format!("  {label}"), 13, &text));
+        self.line(&labelled(&format!("  {label}"), 13, &text, self.manner.width));
     }
 }
 
@@ -117,7 +117,7 @@ fn part(text: &mut Text<'_>, title: &str, shown: &Shown<'_>) -> Option<Story> {
             None => {}
         }
         if !verdict.is_safe() {
-            text.labelled("Why", &why::why(subject));
+            text.labelled("Why", &why::why(&run.history, &run.plan, subject));
         }
     }
     if let Some(confirmation) = shown.confirmation {

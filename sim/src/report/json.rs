@@ -237,7 +237,7 @@ impl<'a> Document<'a> {
             goals: &judgement.goals,
             failed_checkers: &judgement.failed,
             story: story.iter().flat_map(|story| &story.steps).map(Step::of).collect(),
-            why: subject.as_ref().map(why::why),
+            why: subject.as_ref().map(|subject| why::why(&run.history, &run.plan, subject)),
             repetition: failure.repetition.map(Repeated::of),
             confirmation: failure
                 .confirmation

@@ -3,7 +3,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-/// How wide a text is at most, in cells, unless a single word is wider.
+/// How wide a text is at most where no terminal says otherwise, in cells.
 pub const WIDTH: usize = 100;
 
 /// How many cells `text` takes.
@@ -24,10 +24,19 @@ pub fn pad_left(text: &str, cells: usize) -> String {
 }
 
 /// `text` folded at blanks into lines of at most `cells`. A word that is wider has a
-/// line of its own. At least one line.
+/// line of its own, and a flag stays beside its value. At least one line.
 pub fn fold(text: &str, cells: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
+    let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
+        let is_flag =
+            |last: &String| last.trim_start_matches('(').starts_with("--") && !last.contains(' ');
+        match words.last_mut().filter(|last| is_flag(last)) {
+            Some(flag) => *flag = format!("{flag} {word}"),
+            None => words.push(word.to_owned()),
+        }
+    }
+    for word in &words {
         let line = lines.last_mut().map_or(0, |line| width(line));
         match lines.last_mut() {
             Some(last) if line == 0 => last.push_str(word),
@@ -35,17 +44,17 @@ pub fn fold(text: &str, cells: usize) -> Vec<String> {
                 last.push(' ');
                 last.push_str(word);
             }
-            _ => lines.push(word.to_owned()),
+            _ => lines.push(word.clone()),
         }
     }
     lines
 }
 
-/// `text` behind `label`, folded to [`WIDTH`] with its further lines below its first.
+/// `text` behind `label`, folded to `cells` with its further lines below its first.
 /// `label` counts as `label_cells` wide.
-pub fn labelled(label: &str, label_cells: usize, text: &str) -> String {
+pub fn labelled(label: &str, label_cells: usize, text: &str, cells: usize) -> String {
     let mut labelled = String::new();
-    for (n, line) in fold(text, WIDTH.saturating_sub(label_cells)).iter().enumerate() {
+    for (n, line) in fold(text, cells.saturating_sub(label_cells)).iter().enumerate() {
         if n > 0 {
             labelled.push('\n');
         }

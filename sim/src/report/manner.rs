@@ -6,6 +6,11 @@
 
 use owo_colors::OwoColorize;
 
+use crate::report::layout::WIDTH;
+
+/// Below so many cells texts do not become narrower.
+pub const NARROWEST: usize = 60;
+
 /// Which characters a text may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Charset {
@@ -172,6 +177,9 @@ pub struct Manner {
     pub style: Style,
     /// What it says that it was built from.
     pub build: Build,
+    /// How wide its lines are at most, in cells. Commands that one copies are never
+    /// broken.
+    pub width: usize,
 }
 
 impl Manner {
@@ -182,7 +190,14 @@ impl Manner {
 
     /// In these characters, without colours.
     pub const fn of(charset: Charset) -> Manner {
-        Manner { charset, style: Style::Plain, build: Build::CURRENT }
+        Manner { charset, style: Style::Plain, build: Build::CURRENT, width: WIDTH }
+    }
+
+    /// For a terminal of so many columns: no narrower than [`NARROWEST`] cells and no
+    /// wider than [`WIDTH`].
+    #[must_use]
+    pub fn within(self, columns: usize) -> Manner {
+        Manner { width: columns.clamp(NARROWEST, WIDTH), ..self }
     }
 
     /// With colours if the terminal takes them.

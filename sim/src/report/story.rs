@@ -9,16 +9,12 @@ mod tell;
 
 use crate::history::{EventId, History};
 use crate::plan::Plan;
-use crate::report::layout::{WIDTH, pad, pad_left, width};
+use crate::report::layout::{fold, pad, pad_left, width};
 use crate::report::manner::{Charset, Manner};
 use crate::report::subject::Subject;
 
 /// A story has no more steps than this.
 pub const MOST_STEPS: usize = 12;
-
-/// How wide a step's line may be, in cells: a little more than other text, so that its
-/// columns stand.
-pub const WIDEST: usize = WIDTH + 10;
 
 /// What is said beside a step by a sign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,13 +98,18 @@ impl Story {
             })
             .collect();
         let widest = |cell: fn(&Row) -> &str| rows.iter().map(|row| width(cell(row))).max();
-        let columns = Columns {
+        let mut columns = Columns {
             number: widest(|row| &row.number).unwrap_or(0),
             time: widest(|row| &row.time).unwrap_or(0),
             who: widest(|row| &row.who).unwrap_or(0),
-            // What has no outcome may run on.
-            what: widest(|row| if row.outcome.is_empty() { "" } else { &row.what }).unwrap_or(0),
+            what: 0,
+            most: manner.width,
         };
+        // What has no outcome may run on, and what is too wide has its outcome below.
+        let beside = rows.iter().filter(|row| {
+            !row.outcome.is_empty() && columns.end(width(&row.what), &row.outcome) <= manner.width
+        });
+        columns.what = beside.map(|row| width(&row.what)).max().unwrap_or(0);
         let steps = self.steps.iter().zip(&rows);
         steps.flat_map(|(step, row)| columns.lines(step.mark, row, manner)).collect()
     }
@@ -130,10 +131,25 @@ struct Columns {
     time: usize,
     who: usize,
     what: usize,
+    /// How wide a line may be.
+    most: usize,
 }
 
+/// How far in a step goes on below its first line, where there is no room beside it.
+const BELOW: usize = 11;
+
 impl Columns {
-    /// The step on one line; on two, with the outcome below, where one is too wide.
+    /// Where `what` begins.
+    fn before(&self) -> usize {
+        2 + 2 + 1 + self.number + 1 + self.time + 2 + self.who + 2
+    }
+
+    /// Where the outcome ends beside a `what` of so many cells.
+    fn end(&self, what: usize, outcome: &str) -> usize {
+        self.before() + what + 2 + width(outcome)
+    }
+
+    /// The step on one line; on more where one is too wide. The command is not broken.
     fn lines(&self, mark: Mark, row: &Row, manner: &Manner) -> Vec<String> {
         // The bolt takes two cells in most terminals.
         let sign = pad(&manner.charset.fit(mark.sign()), 2);
@@ -144,31 +160,59 @@ impl Columns {
             Mark::Held => manner.style.good(text),
         };
         let head = format!(
-            " {} {}  {}  ",
+            "  {} {} {}  {}",
+            colour(&sign),
             pad(&row.number, self.number),
             pad_left(&row.time, self.time),
             pad(&row.who, self.who),
         );
         let remark = match row.remark.as_str() {
             "" => String::new(),
-            remark => format!("  {} {remark}", manner.charset.fit("←")),
+            remark => format!("{} {remark}", manner.charset.fit("←")),
         };
-        let before = 2 + width(&sign) + width(&head);
-        let end = |what: &str| before + width(what) + 2 + width(&row.outcome) + width(&remark);
-        let padded = pad(&row.what, if row.outcome.is_empty() { 0 } else { self.what });
-        let head = format!("  {}{head}", colour(&sign));
-        // Colours around nothing would be blanks that nobody sees.
-        let remark_shown = if remark.is_empty() { String::new() } else { colour(&remark) };
-        let tail = format!("{}{remark_shown}", row.outcome);
-        if tail.is_empty() {
-            vec![format!("{head}{}", row.what)]
-        } else if end(&padded) <= WIDEST {
-            vec![format!("{head}{padded}  {tail}")]
-        } else if end(&row.what) <= WIDEST {
-            vec![format!("{head}{}  {tail}", row.what)]
+        let mut lines = vec![head];
+        let room = self.most.saturating_sub(self.before());
+        let (below, mut column) = if width(&row.what) <= room {
+            // Beside who did it.
+            lines[0].push_str(&format!("  {}", row.what));
+            (self.before(), self.before() + width(&row.what))
+        } else if row.outcome.is_empty() && mark == Mark::Fault && room >= 40 {
+            let mut parts = fold(&row.what, room).into_iter();
+            lines[0].push_str(&format!("  {}", parts.next().unwrap_or_default()));
+            lines.extend(parts.map(|part| format!("{:1$}{part}", "", self.before())));
+            (self.before(), self.most)
         } else {
-            vec![format!("{head}{}", row.what), format!("{:before$}  {tail}", "")]
+            let parts = fold(&row.what, self.most - BELOW);
+            let column = BELOW + parts.last().map_or(0, |part| width(part));
+            lines.extend(parts.into_iter().map(|part| format!("{:BELOW$}{part}", "")));
+            (BELOW, column)
+        };
+        // Beside what stands there, in its column if it can, else below.
+        let mut append = |text: &str, shown: &str, wanted: usize| {
+            let next = column + 2;
+            let fits = |at: usize| at + width(text) <= self.most;
+            let at = [wanted.max(next), next].into_iter().find(|at| fits(*at));
+            let last = lines.last_mut();
+            if let Some((at, last)) = at.zip(last) {
+                last.push_str(&format!("{:1$}{shown}", "", at - column));
+                column = at + width(text);
+            } else if width(text) + BELOW <= self.most {
+                let below = (below + 2).min(self.most - width(text));
+                lines.push(format!("{:below$}{shown}", ""));
+                column = below + width(text);
+            } else {
+                let parts = fold(text, self.most - BELOW);
+                lines.extend(parts.iter().map(|part| format!("{:BELOW$}{part}", "")));
+                column = self.most;
+            }
+        };
+        if !row.outcome.is_empty() {
+            append(&row.outcome, &row.outcome, self.before() + self.what + 2);
         }
+        if !remark.is_empty() {
+            append(&remark, &colour(&remark), 0);
+        }
+        lines
     }
 }
 

@@ -5,9 +5,9 @@ use crate::check::Verdict;
 use crate::hunt::Summary;
 use crate::report::block::{Failure, failure_block_in};
 use crate::report::demonstration::{Shown, demonstration};
-use crate::report::layout::width;
+use crate::report::layout::{WIDTH, width};
 use crate::report::manner::{Build, Charset, Manner, Style};
-use crate::report::story::{MOST_STEPS, Mark, Story, WIDEST};
+use crate::report::story::{MOST_STEPS, Mark, Story};
 use crate::report::subject::Subject;
 use crate::report::table::{Tally, summary_in};
 use crate::report::{json, sample};
@@ -300,11 +300,32 @@ fn every_block_fits_a_screen_and_ends_with_its_command() {
             assert!(!text.contains('\u{1b}'), "no colours unless asked for");
             for line in lines {
                 assert!(
-                    width(line) <= WIDEST || line.starts_with("  first run") || line == command,
+                    width(line) <= WIDTH || line.starts_with("  first run") || line == command,
                     "{} cells: {line}",
                     width(line)
                 );
                 assert_eq!(line, line.trim_end());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_narrow_terminal_gets_narrow_lines_and_whole_commands() {
+    let runs = [sample::replication_lag(), sample::replication_lag_fenced(), sample::inert()];
+    for run in runs {
+        for columns in [20, 60, 72, 80, 200] {
+            let manner = manner(Charset::Unicode).within(columns);
+            let text = failure_block_in(&failure(&run, &Repetition::FreshProcess, None), &manner);
+            for line in text.lines().filter(|line| !line.starts_with("  Reproduce")) {
+                let is_one_word = !line.trim().contains(' ');
+                let fits = width(line) <= columns.clamp(60, WIDTH);
+                assert!(fits || is_one_word, "{} cells: {line}", width(line));
+            }
+            assert!(text.contains(REPRODUCE));
+            if run.judgement.verdict == Verdict::Violation {
+                assert!(text.contains("SET lock:sku-42 app-2/2 NX PX 5000"), "{text}");
+                assert!(text.contains("--fence full,"), "{text}");
             }
         }
     }

@@ -225,7 +225,7 @@ fn an_operation_that_arrives_after_its_holder_left_is_late() {
         .grant("app-1/1")
         .at(110)
         .read("app-1/1", 1)
-        .fault(0, FaultFamily::SlowLink, "stock-1")
+        .link_fault(0, FaultFamily::SlowLink, ["app-1", "stock-1"])
         .at(200)
         .let_go("app-1/1")
         .at(300)
@@ -241,7 +241,7 @@ fn an_operation_that_arrives_after_its_holder_left_is_late() {
     let finding = one(&judgement, Kind::EffectInterleaved);
     assert_eq!(
         (finding.blame.parted, blamed(finding)),
-        (Parted::LateEffect, vec![(0, "resource")])
+        (Parted::LateEffect, vec![(0, "first-holder")])
     );
     assert_eq!((finding.from_us, finding.to_us), (300_000, 400_000));
 }
@@ -359,6 +359,10 @@ fn what_was_found_is_json() {
                     "events": [5, 6],
                 },
             ],
+            "mechanism": {
+                "by": "promoted-without",
+                "failover": { "from": "redis-1", "to": "redis-2", "promotion": 8 },
+            },
             "shown-by": [8],
         },
         "detail": {

@@ -29,10 +29,11 @@ pub(super) fn tell(block: &mut Block<'_>, failure: &Failure<'_>) {
     };
     block.paragraph(&sentence);
     block.blank();
-    block.facts(failure);
+    block.facts(failure, None);
     block.blank();
-    if judgement.verdict == Verdict::Inert {
-        for line in inert_faults(judgement, &run.plan) {
+    // A fault that did nothing proves nothing, whatever the others did.
+    if !judgement.goals.inert.is_empty() {
+        for line in inert_faults(judgement, &run.plan, 8) {
             block.paragraph(&line);
         }
         block.blank();
@@ -116,11 +117,10 @@ fn inert_sentence(plan: &Plan) -> String {
     }
 }
 
-/// What became of each fault that touched nothing; of many, the first eight.
-fn inert_faults(judgement: &Judgement, plan: &Plan) -> Vec<String> {
-    const MOST: usize = 8;
+/// What became of each fault that touched nothing; of many, the first `most`.
+pub(super) fn inert_faults(judgement: &Judgement, plan: &Plan, most: usize) -> Vec<String> {
     let inert = &judgement.goals.inert;
-    let lines = inert.iter().take(MOST).map(|inert| {
+    let lines = inert.iter().take(most).map(|inert| {
         let planned = plan.faults.get(inert.fault);
         let narration = planned.map(|fault| fault::narration(&fault.kind));
         let what = narration.unwrap_or_else(|| inert.description.clone());
@@ -135,8 +135,8 @@ fn inert_faults(judgement: &Judgement, plan: &Plan) -> Vec<String> {
         format!("fault {}: {what}; {became}", inert.fault)
     });
     let mut lines: Vec<String> = lines.collect();
-    if inert.len() > MOST {
-        lines.push(format!("and {} more", inert.len() - MOST));
+    if inert.len() > most {
+        lines.push(format!("and {} more", inert.len() - most));
     }
     lines
 }

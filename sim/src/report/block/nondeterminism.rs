@@ -5,7 +5,7 @@
 
 use super::{Block, Failure, headline};
 use crate::check::{Judgement, Verdict};
-use crate::report::layout::{WIDTH, grouped, shorten};
+use crate::report::layout::{grouped, shorten};
 use crate::storm::repeat::Difference;
 
 pub(super) fn tell(block: &mut Block<'_>, failure: &Failure<'_>, first: Option<&Difference>) {
@@ -24,13 +24,13 @@ pub(super) fn tell(block: &mut Block<'_>, failure: &Failure<'_>, first: Option<&
         "Nondeterminism{where_}: the same plan was run twice, and the two traces differ.{said}"
     ));
     block.blank();
-    block.facts(failure);
+    block.facts(failure, None);
     block.blank();
     match first {
         Some(first) => {
             let line = |label: &str, event: Option<&String>| {
                 let event = event.map_or("the run was over", String::as_str);
-                format!("  {label:12}{}", shorten(event, 2 * WIDTH))
+                format!("  {label:12}{}", shorten(event, 2 * block.manner.width))
             };
             for (label, event) in [("first run", &first.was), ("second run", &first.is)] {
                 let line = line(label, event.as_ref());

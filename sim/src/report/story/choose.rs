@@ -35,11 +35,14 @@ struct Chooser<'s> {
     key: &'s str,
     owners: BTreeSet<&'s str>,
     evidence: BTreeSet<EventId>,
+    /// What the sentence of the why speaks of: the story must show it.
+    told: BTreeSet<EventId>,
     /// The blamed faults and their families, by position in the plan.
     faults: BTreeMap<usize, FaultFamily>,
     /// Of each owner, the application that its client was told of.
     applied: BTreeSet<EventId>,
-    /// From the first application to the last piece of evidence.
+    /// From the first application, or the failover before it, to the last piece of
+    /// evidence.
     window: (EventId, EventId),
     is_leak: bool,
 }
@@ -56,12 +59,19 @@ impl<'s> Chooser<'s> {
         };
         let all = subject.evidence();
         let evidence: BTreeSet<EventId> = all.iter().filter(|id| !is_books(id)).copied().collect();
-        let first = applied.first().or(evidence.first()).copied().unwrap_or(EventId(0));
-        let last = evidence.last().copied().unwrap_or(first);
+        let mechanism = &subject.blame().mechanism;
+        let mut told: BTreeSet<EventId> = mechanism.events().into_iter().collect();
+        let failover = mechanism.failover();
+        let failover = failover.map_or([None, None], |over| [over.down, over.switch]);
+        told.extend(failover.into_iter().flatten());
+        let grant = applied.first().or(evidence.first()).copied().unwrap_or(EventId(0));
+        let first = told.first().map_or(grant, |first| grant.min(*first));
+        let last = evidence.last().copied().unwrap_or(grant);
         Chooser {
             key,
             owners,
             evidence,
+            told,
             faults: blamed.collect(),
             applied,
             window: (first, last),
@@ -76,6 +86,9 @@ impl<'s> Chooser<'s> {
         let owned = self.weigh_owned(event);
         let weight =
             owned.or_else(|| self.weigh_fault(event)).or_else(|| self.weigh_cluster(event));
+        if self.told.contains(&event.id) {
+            return Some(0);
+        }
         match self.evidence.contains(&event.id) {
             true => Some(weight.map_or(1, |weight| weight.min(1))),
             false => weight,
@@ -111,9 +124,9 @@ impl<'s> Chooser<'s> {
             What::RecordExpired { owner, .. } if self.is_owner(owner) => {
                 Some(if self.is_within(event) { 2 } else { 5 })
             }
-            // A server that comes back empty long after has done its harm before.
+            // What a server loses that nobody relied on any more is of little interest.
             What::RecordLost { owner, .. } if self.is_owner(owner) => {
-                self.is_within(event).then_some(2)
+                self.is_within(event).then_some(4)
             }
             What::ReleaseReturned { attempt, release } if self.is_attempt(attempt) => {
                 Some(if *release == lockstorm::lock::Release::NotHeld { 4 } else { 5 })
@@ -137,7 +150,7 @@ impl<'s> Chooser<'s> {
 
     fn weigh_fault(&self, event: &Event) -> Option<Weight> {
         match &event.what {
-            What::FaultBegan { fault, .. } if self.faults.contains_key(fault) => Some(1),
+            What::FaultBegan { fault, .. } if self.faults.contains_key(fault) => Some(0),
             What::FaultEnded { fault } => match self.faults.get(fault)? {
                 FaultFamily::Pause | FaultFamily::Hang if self.is_within(event) => Some(2),
                 // What was held is gone with the master by then.

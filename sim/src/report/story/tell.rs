@@ -10,12 +10,13 @@ use lockstorm::lock::Release;
 
 use super::choose::{Scene, told_applications};
 use super::{Mark, Step};
-use crate::check::{Detail, Finding, Kind};
+use crate::check::{Detail, Finding, Kind, Mechanism};
 use crate::history::{
     AcquireOutcome, Attempt, BeliefEnd, Event, EventId, History, RecordLoss, StockOperation, What,
 };
-use crate::plan::{FaultKind, Fence, Plan};
+use crate::plan::{FaultKind, Fence, Micros, Plan, Ppm};
 use crate::report::subject::Subject;
+use crate::report::why::clocks::{Clocks, Gain};
 
 /// Who tells.
 pub(super) struct Teller<'a> {
@@ -23,6 +24,8 @@ pub(super) struct Teller<'a> {
     key: &'a str,
     /// What is wrong with which event.
     wrong: BTreeMap<EventId, &'static str>,
+    /// The expiry that a clock brought about, and what was with the clock.
+    clock: Option<(EventId, String)>,
 }
 
 /// The words of an event.
@@ -47,7 +50,8 @@ impl<'a> Teller<'a> {
         if let Some(harm) = subject.harm {
             mark_finding(history, harm, &mut wrong);
         }
-        Teller { plan, key: subject.key(), wrong }
+        let clock = clock(history, plan, &subject.blame().mechanism);
+        Teller { plan, key: subject.key(), wrong, clock }
     }
 
     /// The step that tells of `scene`, unless there are no words for it.
@@ -164,7 +168,9 @@ impl<'a> Teller<'a> {
                 words(to_node(owner), self.delete(key, owner), outcome)
             }
             What::RecordExpired { key, owner } => {
-                words(node, format!("{key} of {owner} expires"), "")
+                let clock = self.clock.iter().find(|(expiry, _)| *expiry == event.id);
+                let clock = clock.map(|(_, clock)| clock.clone());
+                words(node, format!("{key} of {owner} expires"), clock.unwrap_or_default())
             }
             What::RecordReplicated { key, owner } => {
                 words(node, format!("has {key} of {owner} from its master"), "")
@@ -263,6 +269,22 @@ impl<'a> Teller<'a> {
             None => format!("fault {fault} is over"),
         }
     }
+}
+
+/// The expiry that a clock brought about, and what was with the clock.
+fn clock(history: &History, plan: &Plan, mechanism: &Mechanism) -> Option<(EventId, String)> {
+    let Mechanism::ExpiredEarly { set_at, expiry, .. } = mechanism else { return None };
+    let what = match Clocks::of(history, plan).gain(mechanism) {
+        Gain::Moved(us) => {
+            format!("its wall clock is {} ahead of {set_at}'s", Micros(us.unsigned_abs()))
+        }
+        Gain::Stepped(us) => {
+            format!("its wall clock has jumped {} ahead", Micros(us.unsigned_abs()))
+        }
+        Gain::Fast(ppm) => format!("its clock runs fast ({})", Ppm(ppm)),
+        Gain::Nothing => return None,
+    };
+    Some((*expiry, what))
 }
 
 /// The client behind an owner, or the owner itself when nothing tells.
