@@ -87,7 +87,7 @@ impl<'a> Told<'a> {
         let sets = self.events().filter(
             |event| matches!(&event.what, What::RecordSet { owner: of, .. } if of == owner),
         );
-        sets.filter(|set| set.id < told).last().expect("a record of the owner")
+        sets.filter(|set| set.id < told).next_back().expect("a record of the owner")
     }
 
     fn first(&self) -> &'a Event {
@@ -125,7 +125,7 @@ impl<'a> Told<'a> {
     /// Where it was told that the lock's master is down, for this promotion.
     fn down(&self, promotion: &Event) -> &'a Event {
         let downs = self.events().filter(|event| matches!(event.what, What::MasterDown { .. }));
-        downs.filter(|down| down.id < promotion.id).last().expect("+odown")
+        downs.filter(|down| down.id < promotion.id).next_back().expect("+odown")
     }
 
     fn in_story(&self, event: &Event) -> bool {
@@ -219,7 +219,7 @@ fn lost_by_restart<'a>(told: &Told<'a>) -> &'a Event {
     assert!(told.promotion(first.id, lost.id).is_none(), "no failover before");
     assert!(told.why.starts_with(&*first.node), "the server is named");
     let starts = told.events().filter(|event| matches!(event.what, What::NodeStarted { .. }));
-    let start = starts.filter(|start| start.node == first.node && start.id < lost.id).last();
+    let start = starts.filter(|start| start.node == first.node && start.id < lost.id).next_back();
     assert!(told.in_story(start.unwrap()), "the restart is told");
     for blamed in &told.blame.faults {
         let kind = &told.plan.faults[blamed.fault].kind;
@@ -306,13 +306,13 @@ fn promoted_without(told: &Told<'_>) {
 
 fn split_brain(told: &Told<'_>) {
     let grants = [Some(told.first()), told.second()].into_iter().flatten();
-    let deposed = grants.filter_map(|set| {
+    let mut deposed = grants.filter_map(|set| {
         let before = || told.promotions().filter(|event| event.id < set.id);
         let own = before().rfind(|event| event.node == set.node).map(|own| own.id);
         let replaced = before().find(|event| Some(event.id) > own)?;
         Some((set, replaced))
     });
-    let (set, promotion) = deposed.last().expect("a grant by a master that had been replaced");
+    let (set, promotion) = deposed.next_back().expect("a grant by a master that had been replaced");
     let (old, down) = (&*set.node, told.down(promotion));
     assert!(told.why.contains(&format!("{old} ")), "{old}");
     told.shows_failover(promotion);

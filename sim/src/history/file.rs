@@ -6,7 +6,7 @@
 //! of every event and `docs/history.schema.json` is the schema.
 //!
 //! Order of things: [`lines`] cuts a stream into lines and bounds it, [`row`] is one
-//! line and the event it stands for, [`read`] and [`write`] do whole files, [`error`]
+//! line and the event it stands for, [`mod@read`] and [`mod@write`] do whole files, [`error`]
 //! is what bad input gives. Nothing that a file holds panics, and what is kept of it is
 //! bounded ([`lines::MOST_LINE_BYTES`], [`lines::MOST_BYTES`], [`read::MOST_EVENTS`]).
 

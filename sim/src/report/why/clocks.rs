@@ -95,11 +95,11 @@ impl<'a> Clocks<'a> {
 
     fn ppm(&self, node: &str, until: EventId) -> i64 {
         let changes = self.changes(node).into_iter().filter(|(_, id, _)| *id <= Some(until));
-        let rates = changes.filter_map(|(_, _, change)| match change {
+        let mut rates = changes.filter_map(|(_, _, change)| match change {
             ClockChange::Rate { ppm } => Some(ppm),
             ClockChange::Step { .. } | ClockChange::Freeze | ClockChange::Thaw => None,
         });
-        rates.last().unwrap_or(0)
+        rates.next_back().unwrap_or(0)
     }
 
     /// The changes of a node's clock: when, at which event (none for those before the
