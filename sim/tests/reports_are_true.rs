@@ -84,10 +84,10 @@ impl<'a> Told<'a> {
     /// The last setting of the owner's record before its client was told.
     fn set(&self, owner: &str) -> &'a Event {
         let told = self.granted(owner).map_or(EventId(u64::MAX), |event| event.id);
-        let sets = self.events().filter(
+        let mut sets = self.events().filter(
             |event| matches!(&event.what, What::RecordSet { owner: of, .. } if of == owner),
         );
-        sets.filter(|set| set.id < told).next_back().expect("a record of the owner")
+        sets.rfind(|set| set.id < told).expect("a record of the owner")
     }
 
     fn first(&self) -> &'a Event {
@@ -124,8 +124,8 @@ impl<'a> Told<'a> {
 
     /// Where it was told that the lock's master is down, for this promotion.
     fn down(&self, promotion: &Event) -> &'a Event {
-        let downs = self.events().filter(|event| matches!(event.what, What::MasterDown { .. }));
-        downs.filter(|down| down.id < promotion.id).next_back().expect("+odown")
+        let mut downs = self.events().filter(|event| matches!(event.what, What::MasterDown { .. }));
+        downs.rfind(|down| down.id < promotion.id).expect("+odown")
     }
 
     fn in_story(&self, event: &Event) -> bool {
@@ -218,8 +218,8 @@ fn lost_by_restart<'a>(told: &Told<'a>) -> &'a Event {
     assert!(lost.id < told.until(), "before the second grant");
     assert!(told.promotion(first.id, lost.id).is_none(), "no failover before");
     assert!(told.why.starts_with(&*first.node), "the server is named");
-    let starts = told.events().filter(|event| matches!(event.what, What::NodeStarted { .. }));
-    let start = starts.filter(|start| start.node == first.node && start.id < lost.id).next_back();
+    let mut starts = told.events().filter(|event| matches!(event.what, What::NodeStarted { .. }));
+    let start = starts.rfind(|start| start.node == first.node && start.id < lost.id);
     assert!(told.in_story(start.unwrap()), "the restart is told");
     for blamed in &told.blame.faults {
         let kind = &told.plan.faults[blamed.fault].kind;
@@ -488,7 +488,7 @@ fn outlasted(told: &Told<'_>) {
 /// The owner whose operation came late, and that operation.
 fn late_act<'a>(told: &Told<'a>) -> (&'a str, &'a Event) {
     let both = [told.owner(0), told.owner(1)].into_iter().flatten();
-    let late = both.filter_map(|owner| {
+    let mut late = both.filter_map(|owner| {
         let left = told.events().find(|event| match &event.what {
             What::ReleaseInvoked { attempt } | What::BeliefEnded { attempt, .. } => {
                 attempt.to_string() == owner
@@ -505,7 +505,7 @@ fn late_act<'a>(told: &Told<'a>) -> (&'a str, &'a Event) {
         })?;
         Some((owner, act))
     });
-    let (owner, act) = late.last().expect("an operation after its holder had left");
+    let (owner, act) = late.next_back().expect("an operation after its holder had left");
     assert!(told.in_story(act));
     (owner, act)
 }
