@@ -10,6 +10,7 @@
 //! never silently left out.
 
 pub mod clock;
+mod current;
 pub mod event;
 mod kernel;
 pub mod machine;

@@ -50,7 +50,7 @@ impl Future for Scoped {
         let id = (self.node, self.incarnation);
         match self.world.admit(id, self.group, context.waker()) {
             Admission::Dead => {
-                self.future = None;
+                self.end();
                 Poll::Ready(())
             }
             Admission::NoTurn => Poll::Pending,
@@ -65,18 +65,32 @@ impl Future for Scoped {
 
 impl Scoped {
     fn run(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let node = self.node;
+        let program = (self.node, self.incarnation);
         let Some(future) = self.future.as_mut() else { return Poll::Ready(()) };
-        let poll = || senses::of_node(node, || future.as_mut().poll(context));
+        let poll = || senses::of_program(program, || future.as_mut().poll(context));
         match catch_unwind(AssertUnwindSafe(poll)) {
             Ok(poll) => poll,
             Err(payload) => {
                 let message = panic_message(&*payload);
-                self.world.panicked(Panic { node, group: self.group, message });
-                self.future = None;
+                self.world.panicked(Panic { node: self.node, group: self.group, message });
+                self.end();
                 Poll::Ready(())
             }
         }
+    }
+
+    /// Drops the future as a part of its program: what its destructors ask of their host,
+    /// they ask of a dead one.
+    fn end(&mut self) {
+        if let Some(future) = self.future.take() {
+            senses::of_program((self.node, self.incarnation), || drop(future));
+        }
+    }
+}
+
+impl Drop for Scoped {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -24,8 +24,11 @@ const MONOTONIC_ORIGIN_NS: u64 = 1_000_000_000_000;
 
 thread_local! {
     static RUN: RefCell<Option<Run>> = const { RefCell::new(None) };
-    static NODE: Cell<Option<NodeId>> = const { Cell::new(None) };
+    static PROGRAM: Cell<Option<Program>> = const { Cell::new(None) };
 }
+
+/// A node and the incarnation of its program.
+pub(super) type Program = (NodeId, u32);
 
 /// The run of this thread.
 struct Run {
@@ -37,7 +40,8 @@ struct Run {
 /// Ends the run of this thread when dropped, if it began it.
 #[derive(Debug)]
 pub struct Entered {
-    began: bool,
+    /// If it began the run: the state of fastrand's generator before.
+    began: Option<u64>,
 }
 
 /// A run begins on this thread, unless it has begun already. Do this before anything else
@@ -47,54 +51,62 @@ pub fn enter(world: &Arc<World>) -> Entered {
     let is_known =
         RUN.with(|place| place.borrow().as_ref().is_some_and(|run| Arc::ptr_eq(&run.world, world)));
     if is_known {
-        return Entered { began: false };
+        return Entered { began: None };
     }
     let names = (0..world.len()).map(|index| world.name(NodeId(index as u16))).collect();
+    // fastrand's generator of a thread begins with the thread's number, which is another in
+    // each run of a process and asks nobody. It is one for all nodes of the run.
+    let before = fastrand::get_seed();
+    fastrand::seed(Draw::new(world.seed(), "fastrand", "").bits());
     let run = Run { world: world.clone(), names, draws: BTreeMap::new() };
     RUN.with(|place| *place.borrow_mut() = Some(run));
-    Entered { began: true }
+    Entered { began: Some(before) }
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        if !self.began {
-            return;
-        }
+        let Some(before) = self.began else { return };
+        fastrand::seed(before);
         // On a thread that is being torn down there is nothing to end.
         let _ = RUN.try_with(|place| place.borrow_mut().take());
-        let _ = NODE.try_with(|node| node.set(None));
+        let _ = PROGRAM.try_with(|program| program.set(None));
     }
 }
 
-/// Does `work` as a program of `node`.
-pub(super) fn of_node<R>(node: NodeId, work: impl FnOnce() -> R) -> R {
-    let before = NODE.with(|place| place.replace(Some(node)));
+/// Does `work` as a part of this program.
+pub(super) fn of_program<R>(program: Program, work: impl FnOnce() -> R) -> R {
+    let before = PROGRAM.with(|place| place.replace(Some(program)));
     let _restore = Restore(before);
     work()
 }
 
 /// Does `work` as nobody's program.
 pub(super) fn of_nobody<R>(work: impl FnOnce() -> R) -> R {
-    let before = NODE.with(|place| place.replace(None));
+    let before = PROGRAM.with(|place| place.replace(None));
     let _restore = Restore(before);
     work()
 }
 
+/// The program that runs on this thread now.
+pub(super) fn program() -> Option<Program> {
+    PROGRAM.try_with(Cell::get).ok().flatten()
+}
+
+/// Names the program that runs on this thread from now on.
+pub(super) fn set_program(program: Option<Program>) {
+    PROGRAM.with(|place| place.set(program));
+}
+
 /// The node whose program runs on this thread now.
-pub(super) fn node() -> Option<NodeId> {
-    NODE.try_with(Cell::get).ok().flatten()
+fn node() -> Option<NodeId> {
+    program().map(|(node, _)| node)
 }
 
-/// Names the node whose program runs on this thread from now on.
-pub(super) fn set_node(node: Option<NodeId>) {
-    NODE.with(|place| place.set(node));
-}
-
-struct Restore(Option<NodeId>);
+struct Restore(Option<Program>);
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        let _ = NODE.try_with(|place| place.set(self.0));
+        let _ = PROGRAM.try_with(|place| place.set(self.0));
     }
 }
 
@@ -165,11 +177,14 @@ mod tests {
         let _entered = enter(&world);
         world.set_now_us(5_000_000);
         world.change_clock(NodeId(1), ClockChange::Step { by_us: 250_000 });
-        let wall_us = |node| of_node(node, wall_ns).unwrap() / 1_000;
+        let wall_us = |node| of_program((node, 1), wall_ns).unwrap() / 1_000;
         let origin_us = WALL_ORIGIN_US.unsigned_abs();
         assert_eq!(wall_us(NodeId(0)), origin_us + 5_000_000);
         assert_eq!(wall_us(NodeId(1)), origin_us + 5_250_000);
-        assert_eq!(of_node(NodeId(1), monotonic_ns).unwrap(), MONOTONIC_ORIGIN_NS + 5_000_000_000);
+        assert_eq!(
+            of_program((NodeId(1), 1), monotonic_ns).unwrap(),
+            MONOTONIC_ORIGIN_NS + 5_000_000_000
+        );
         assert_eq!(node(), None);
     }
 
@@ -179,12 +194,23 @@ mod tests {
             let _entered = enter(&world());
             let mut bytes = [0; 12];
             for _ in 0..before {
-                assert!(of_node(NodeId(0), || entropy(&mut [0; 3])));
+                assert!(of_program((NodeId(0), 1), || entropy(&mut [0; 3])));
             }
-            assert!(of_node(NodeId(1), || entropy(&mut bytes)));
+            assert!(of_program((NodeId(1), 1), || entropy(&mut bytes)));
             bytes
         };
         assert_eq!(drawn(0), drawn(5));
         assert_ne!(drawn(0), [0; 12]);
+    }
+
+    #[test]
+    fn the_generator_of_a_thread_is_seeded_by_the_run() {
+        let drawn = || {
+            let _entered = enter(&world());
+            fastrand::u64(..)
+        };
+        let (here, there) = (drawn(), std::thread::spawn(drawn).join().unwrap());
+        assert_eq!(here, there);
+        assert_ne!(fastrand::u64(..), drawn(), "after a run it goes on as before");
     }
 }

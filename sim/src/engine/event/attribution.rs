@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::Id;
 
-use crate::engine::senses;
-use crate::engine::world::{NodeId, World};
+use crate::engine::senses::{self, Program};
+use crate::engine::world::World;
 
 /// The foreign tasks of a run.
 pub(super) struct Attribution {
     world: Arc<World>,
-    tasks: Mutex<BTreeMap<Id, (NodeId, &'static Location<'static>)>>,
+    tasks: Mutex<BTreeMap<Id, (Program, &'static Location<'static>)>>,
 }
 
 impl Attribution {
@@ -30,16 +30,17 @@ impl Attribution {
     /// A task was spawned on this thread.
     pub(super) fn born(&self, id: Id, at: &'static Location<'static>) {
         // A host spawns its tasks as nobody: they know themselves whose they are.
-        if let Some(node) = senses::node() {
-            self.lock().insert(id, (node, at));
+        if let Some(program) = senses::program() {
+            self.lock().insert(id, (program, at));
         }
     }
 
     /// A task is about to be polled.
     pub(super) fn begins(&self, id: Id) {
         let foreign = self.lock().get(&id).copied();
-        let Some((node, at)) = foreign else { return };
-        senses::set_node(Some(node));
+        let Some((program, at)) = foreign else { return };
+        senses::set_program(Some(program));
+        let (node, _) = program;
         if self.world.is_paused(node) {
             let name = self.world.name(node);
             self.world.declare_not_expressible(format!(
@@ -50,7 +51,7 @@ impl Attribution {
 
     /// A task was polled.
     pub(super) fn ends(&self) {
-        senses::set_node(None);
+        senses::set_program(None);
     }
 
     /// A task is over.
@@ -58,7 +59,7 @@ impl Attribution {
         self.lock().remove(&id);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Id, (NodeId, &'static Location<'static>)>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Id, (Program, &'static Location<'static>)>> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -27,10 +27,10 @@ use tokio::time::{Instant, Sleep};
 use super::attribution::Attribution;
 use super::control::EventControl;
 use super::core::{Core, EventSubstrate, Step};
-use crate::engine::senses;
 use crate::engine::turns::TURNS_OF_AN_INSTANT;
 use crate::engine::world::{NodeId, panic_message};
 use crate::engine::{Factory, Stage};
+use crate::engine::{current, senses};
 
 const MILLISECOND_US: u64 = 1_000;
 
@@ -52,6 +52,7 @@ struct Driver {
 pub(super) fn drive(core: &Arc<Core>, stage: Stage, unseeded: bool) {
     // Before the runtime is built: its clock begins with a reading.
     let _senses = (!unseeded).then(|| senses::enter(&core.world));
+    let _current = current::enter(&core.world, Arc::new(EventSubstrate(core.clone())));
     let driver = Arc::new(Driver {
         core: core.clone(),
         metrics: OnceLock::new(),

@@ -23,9 +23,9 @@ use super::substrate::TurmoilSubstrate;
 use crate::draw::Draw;
 use crate::engine::clock::WALL_ORIGIN_US;
 use crate::engine::machine::SimulatedMachine;
-use crate::engine::senses;
 use crate::engine::world::{NodeId, Touch, panic_message};
 use crate::engine::{Ending, Factory, Stage};
+use crate::engine::{current, senses};
 
 /// Segments that a direction of a connection holds before its writer must wait, and
 /// SYNs that a listener holds; turmoil has one number for both, and panics when the
@@ -36,6 +36,7 @@ const TCP_CAPACITY: usize = 1_024;
 pub(super) fn drive(engine: Turmoil, stage: Stage) -> Ending {
     let _senses = senses::enter(&stage.world);
     let network = Network::new(&stage, engine.tick_us());
+    let _current = current::enter(&network.world, Arc::new(TurmoilSubstrate(network.clone())));
     let recorder = stage.recorder.clone();
     (stage.opening)(Arc::new(TurmoilControl(network.clone())));
     for node in network.nodes() {
