@@ -4,7 +4,7 @@
 //! that must be the same on all of them lives once, beside them: pauses, node
 //! clocks, incarnations and keyed draws in [`world`], the [`Host`] of a
 //! simulated node in [`machine`], clocks in [`clock`], the kernels' settings in
-//! [`Kernel`], whose turn it is in [`turns`], what third-party code senses in [`senses`].
+//! [`Kernel`], what faults did in [`touch`], whose turn it is in [`turns`], what third-party code senses in [`senses`].
 //!
 //! A fault that an engine cannot express is declared ([`Engine::cannot_express`]),
 //! never silently left out.
@@ -16,6 +16,7 @@ mod kernel;
 pub mod machine;
 pub mod scoped;
 pub mod senses;
+pub mod touch;
 pub mod turmoil;
 pub mod turns;
 pub mod world;

@@ -25,6 +25,7 @@ use tokio::task::AbortHandle;
 use super::clock::{ClockChange, Deviation, NodeClock};
 use super::scoped::{Admission, Scoped};
 use super::senses;
+pub use super::touch::{Touch, TouchListener};
 use super::turns::{TURNS_OF_AN_INSTANT, Turns};
 use crate::draw::Draw;
 use crate::history::Name;
@@ -40,46 +41,6 @@ impl NodeId {
     }
 }
 
-/// The first sign that a fault did something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Touch {
-    /// A message could not cross a cut.
-    Cut {
-        /// Sender.
-        from: NodeId,
-        /// Receiver.
-        to: NodeId,
-    },
-    /// A message took a slowed link.
-    Slowed {
-        /// Sender.
-        from: NodeId,
-        /// Receiver.
-        to: NodeId,
-    },
-    /// A connection was reset.
-    Reset {
-        /// One end.
-        a: NodeId,
-        /// The other.
-        b: NodeId,
-    },
-    /// A task of a paused node was due and did not run.
-    Frozen {
-        /// The node.
-        node: NodeId,
-        /// The task's group.
-        group: &'static str,
-    },
-    /// A program read a clock that is not true, or waited by it.
-    Clock {
-        /// The node.
-        node: NodeId,
-        /// Whether it was the wall clock that was read.
-        wall: bool,
-    },
-}
-
 /// A program's panic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Panic {
@@ -90,9 +51,6 @@ pub struct Panic {
     /// What it said.
     pub message: String,
 }
-
-/// Hears of touches.
-pub type TouchListener = Arc<dyn Fn(Touch) + Send + Sync>;
 
 struct Node {
     name: Name,

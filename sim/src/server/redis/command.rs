@@ -2,13 +2,14 @@
 //! to keys.
 //!
 //! Order of things: the error that a command may end with, [`Call`] (a command with
-//! everything it works on), the table, and [`execute`]. The commands themselves are
+//! everything it works on), the table, what is checked ([`checks`]), and [`execute`]. The commands themselves are
 //! in the modules below, by what they are about.
 //!
 //! Changes to keys go through [`Call`]'s functions only: they observe the change at
 //! the instant at which it is made, before it is appended to the replication stream
 //! and before the reply is queued.
 
+mod checks;
 mod connection;
 mod expiry;
 mod hash;
@@ -30,7 +31,10 @@ use super::observe::Origin;
 use super::state::{Client, Next, Shared, State};
 use keyspace_access::Pending;
 
+pub(super) use checks::{check_write, is_out_of_memory};
 pub(super) use keyspace_access::expire_due;
+
+use checks::check;
 
 /// The text of an error reply, its code first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -292,73 +296,6 @@ fn unknown(arguments: Arguments<'_>) -> Failure {
 const READ_ONLY: &str = "READONLY You can't write against a read only replica.";
 const NO_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 pub(super) const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
-
-/// Whether the data set is as large as it may be. Nothing is evicted (`noeviction`), and
-/// a replica takes what its master sends.
-pub(super) fn is_out_of_memory(shared: &Shared, state: &State, client: &Client) -> bool {
-    if client.origin == Origin::Master || state.is_replica() {
-        return false;
-    }
-    let limit = match server::maxmemory(state) {
-        0 => shared.settings.memory_bytes,
-        limit => limit.min(shared.settings.memory_bytes),
-    };
-    state.used_bytes() > limit
-}
-
-/// Refuses what may need memory, and whatever is queued, when there is none.
-fn check_memory(shared: &Shared, state: &State, client: &Client, command: &Command) -> Outcome {
-    let queues = client.transaction.is_some() && command.flags & NO_QUEUE == 0;
-    let executes_growth = command.name == "exec"
-        && client.transaction.as_ref().is_some_and(|transaction| {
-            transaction.commands.iter().any(|queued| {
-                find(&queued.borrow()[0]).is_some_and(|queued| queued.flags & DENY_OOM != 0)
-            })
-        });
-    if (queues || executes_growth || command.flags & DENY_OOM != 0)
-        && is_out_of_memory(shared, state, client)
-    {
-        return Err(OUT_OF_MEMORY.into());
-    }
-    Ok(())
-}
-
-/// What must hold of the server before a write.
-pub(super) fn check_write(shared: &Shared, state: &State, client: &Client) -> Outcome {
-    if client.origin == Origin::Master {
-        return Ok(());
-    }
-    if state.is_replica() {
-        return Err(READ_ONLY.into());
-    }
-    let wanted = shared.settings.min_replicas_to_write;
-    if wanted > 0 {
-        let now = shared.host.monotonic();
-        if state.replication.good_replicas(now, shared.settings.min_replicas_max_lag) < wanted {
-            return Err(NO_REPLICAS.into());
-        }
-    }
-    Ok(())
-}
-
-/// Everything that is checked before a command is queued or run.
-fn check(
-    shared: &Shared,
-    state: &State,
-    client: &Client,
-    arguments: Arguments<'_>,
-) -> Result<&'static Command, Failure> {
-    let command = find(&arguments[0]).ok_or_else(|| unknown(arguments))?;
-    if !command.accepts(arguments.len()) {
-        return Err(wrong_arity(command.name));
-    }
-    check_subcommand(command.name, arguments)?;
-    check_memory(shared, state, client, command)?;
-    if command.flags & WRITE != 0 {
-        check_write(shared, state, client)?;
-    }
-    Ok(command)
-}
 
 fn wrong_arity(name: &str) -> Failure {
     format!("ERR wrong number of arguments for '{name}' command").into()
