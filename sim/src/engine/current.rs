@@ -14,8 +14,10 @@ use super::machine::{SimulatedMachine, Substrate};
 use super::senses;
 use super::world::World;
 
+type Run = (Arc<World>, Arc<dyn Substrate>);
+
 thread_local! {
-    static RUN: RefCell<Option<(Arc<World>, Arc<dyn Substrate>)>> = const { RefCell::new(None) };
+    static RUN: RefCell<Option<Run>> = const { RefCell::new(None) };
 }
 
 /// Ends the answers when dropped.
