@@ -5,7 +5,7 @@
 //! does not compile.
 //!
 //! Instants are the standard library's, so on a node they mean something only in a program
-//! that links `lockstorm-interpose`.
+//! that has installed `lockstorm-interpose`; in a run without it they are refused.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use futures_core::Stream;
-use lockstorm_ground::Sleep;
+use lockstorm_ground::{Sleep, now};
 
 /// Emits instants: one, or one each period.
 ///
@@ -72,11 +72,6 @@ impl Timer {
     pub fn will_fire(&self) -> bool {
         self.next.is_some()
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "what the published API is written in")]
-fn now() -> Instant {
-    Instant::now()
 }
 
 impl Next {

@@ -6,9 +6,11 @@
 //! that is started when the first of them is asked for. Whichever executor polls them, with
 //! a runtime of its own or without one, is all the same to them.
 
+mod instant;
 mod reactor;
 mod sleep;
 
+pub use instant::now;
 pub use sleep::Sleep;
 
 use lockstorm::Host;
