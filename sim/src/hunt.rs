@@ -140,3 +140,28 @@ impl Summary {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(trace: &str, verdict: Verdict) -> Summary {
+        let lost = Summary::lost(Seed(7), "why".to_owned());
+        Summary { verdict, trace: trace.to_owned(), trouble: None, ..lost }
+    }
+
+    #[test]
+    fn two_traces_of_a_seed_are_nondeterminism_and_a_lost_run_is_lost() {
+        let compared = |again: Summary| {
+            let mut first = summary("aaaa", Verdict::Safe);
+            first.compare(&again);
+            first.verdict
+        };
+        assert_eq!(compared(summary("aaaa", Verdict::Safe)), Verdict::Safe);
+        assert_eq!(compared(summary("bbbb", Verdict::Safe)), Verdict::Nondeterminism);
+        assert_eq!(compared(Summary::lost(Seed(7), "died".to_owned())), Verdict::Internal);
+        let mut lost = Summary::lost(Seed(7), "died".to_owned());
+        lost.compare(&summary("aaaa", Verdict::Safe));
+        assert_eq!(lost.trouble.as_deref(), Some("died"));
+    }
+}

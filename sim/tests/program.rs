@@ -227,3 +227,17 @@ fn a_full_disk_is_an_error() {
         .unwrap();
     assert_eq!(status.code(), Some(70));
 }
+
+#[test]
+fn a_hunt_whose_folder_takes_nothing_tells_what_it_found_and_then_the_error() {
+    // A folder in which even root makes no files; only Linux has it.
+    let out = "/proc";
+    if !std::path::Path::new("/proc/self").exists() {
+        return;
+    }
+    let (code, stdout, stderr) =
+        lockstorm(&["hunt", "--seed", "0x1", "--seeds", "2", "--out", out]);
+    assert_eq!(code, 64, "{stderr}");
+    assert!(stdout.contains("VIOLATION"), "what was found is told: {stdout}");
+    assert_eq!(stderr.matches("cannot be written").count(), 1, "one error: {stderr}");
+}

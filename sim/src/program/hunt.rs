@@ -43,11 +43,22 @@ pub fn hunt(arguments: &HuntArguments) -> Result<u8, Failure> {
     let folder = arguments.out.as_deref().map(PlanFolder::open).transpose()?;
     let program = std::env::current_exe().map_err(Failure::internal)?;
     let examiner = Examiner { program, limit: arguments.seed_limit };
-    let mut summaries = run_all(arguments, &quarry, &examiner, folder.as_ref())?;
+    let mut unwritten = None;
+    let mut keep = |summary: &Summary| {
+        // At once: a hunt that is interrupted has lost nothing that it had found. What
+        // cannot be written is told after everything else.
+        if let (Some(folder), false) = (&folder, summary.verdict.is_safe()) {
+            let kept = quarry.plan(summary.seed).map_err(Failure::from);
+            let kept = kept.and_then(|plan| folder.keep(&plan));
+            unwritten = unwritten.take().or(kept.err());
+        }
+    };
+    let mut summaries = run_all(arguments, &quarry, &examiner, &mut keep)?;
     if arguments.twice {
-        let again = run_all(arguments, &quarry, &examiner, None)?;
+        let again = run_all(arguments, &quarry, &examiner, &mut |_| {})?;
         for (summary, again) in summaries.iter_mut().zip(&again) {
             summary.compare(again);
+            keep(summary);
         }
     }
     let failures = summaries.iter().filter(|summary| !summary.verdict.is_safe());
@@ -62,6 +73,9 @@ pub fn hunt(arguments: &HuntArguments) -> Result<u8, Failure> {
             });
             say(json::hunt_json(&quarry, &summaries, failures.collect()));
         }
+    }
+    if let Some(failure) = unwritten {
+        return Err(failure);
     }
     let nondeterministic = examined.iter().any(|failure| failure.is_nondeterministic());
     let verdicts = summaries.iter().map(|summary| summary.verdict);
@@ -91,30 +105,22 @@ fn run_all(
     arguments: &HuntArguments,
     quarry: &Quarry,
     examiner: &Examiner,
-    folder: Option<&PlanFolder>,
+    each: &mut dyn FnMut(&Summary),
 ) -> Result<Vec<Summary>, Failure> {
     let bar = progress("seeds", arguments.seeds);
     let mut failures = 0_u64;
-    let mut unwritten = None;
     let mut summaries = Vec::new();
     let (first, jobs) = (arguments.seed, usize::from(arguments.jobs));
     let Examiner { program, limit } = examiner;
     let result = pack::run(quarry, first, arguments.seeds, jobs, program, *limit, |summary| {
-        if !summary.verdict.is_safe() {
-            failures += 1;
-            // At once: a hunt that is interrupted has lost nothing that it had found.
-            let written = folder.map_or(Ok(()), |folder| folder.keep(&quarry.plan(summary.seed)?));
-            unwritten = unwritten.take().or(written.err());
-        }
+        failures += u64::from(!summary.verdict.is_safe());
+        each(&summary);
         summaries.push(summary);
         bar.set_message(format!("{failures} not safe"));
         bar.inc(1);
         true
     });
     bar.finish_and_clear();
-    if let Some(error) = unwritten {
-        return Err(error);
-    }
     result.map_err(|error| match error.kind() {
         ErrorKind::InvalidInput => Failure::usage(error),
         _ => Failure::internal(error),

@@ -8,11 +8,12 @@
 //! in a window of some milliseconds is another draw there. The first try keeps all of
 //! the plan's own draws; the second is half as long again (rounds take longer there, and
 //! a fault may wait for a late one); each further one keeps its faults, anchors, topology
-//! and options, and draws think times, work and latencies anew. Where that shows nothing, our own
-//! engine says whether it could: it runs the same draws, heals as turmoil does and moves
-//! messages in whole milliseconds. Those draws under which it still shows the failure are
-//! tried further; if there are none, the failure hangs on when a kernel retransmits, or on
-//! messages faster than a tick, for which turmoil has no means. How many tries it took is told, and so is a plan that never showed it.
+//! and options, and draws think times, work and latencies anew. Where that shows nothing,
+//! our own engine says whether it could: it runs the same draws, heals as turmoil does and
+//! moves messages in whole milliseconds. Those draws under which it still shows the failure
+//! are tried further; if there are none, the failure hangs on when a kernel retransmits, or
+//! on messages faster than a tick, for which turmoil has no means. How many tries it took
+//! is told, and so is a plan that never showed it.
 
 use std::fmt;
 
@@ -25,12 +26,12 @@ use crate::draw::Draw;
 use crate::engine::Engine;
 use crate::engine::event::{CoarseEventEngine, EventEngine, PromptEventEngine};
 use crate::engine::turmoil::Turmoil;
-use crate::plan::{Fault, FaultKind, Micros, Plan, Seed};
+use crate::plan::{Micros, Plan, Seed};
 
 /// How often a plan is tried, with other draws each time.
 pub const TRIES: u32 = 24;
 /// How often it is tried further, with those of the draws under which our own engine
-/// shows the failure although it heals as turmoil does.
+/// shows the failure although it is as coarse as turmoil.
 pub const DIRECTED_TRIES: u32 = 72;
 
 /// What the reference engine says of a failure.
@@ -180,7 +181,7 @@ fn try_under_turmoil(
     let promising: Vec<u32> =
         (0..TRIES).filter(|number| agrees(&on(&CoarseEventEngine, *number), None)).collect();
     if promising.is_empty()
-        && let Some(clause) = beyond(plan, |engine, draws| agrees(&on(engine, draws), None))
+        && let Some(clause) = beyond(|engine, draws| agrees(&on(engine, draws), None))
     {
         return Confirmation::NotExpressible { clause: clause.to_owned() };
     }
@@ -205,18 +206,12 @@ pub const LATE_RETRANSMISSION: &str =
 pub const FAST_MESSAGES: &str = "messages that are faster than its tick of 1 ms";
 
 /// What turmoil lacks for a failure that our own engine shows, and no longer shows when it
-/// is as coarse as turmoil.
-fn beyond(plan: &Plan, mut shows: impl FnMut(&dyn Engine, u32) -> bool) -> Option<&'static str> {
+/// is as coarse as turmoil. Without a cut there is no heal, and the first answers for it.
+fn beyond(mut shows: impl FnMut(&dyn Engine, u32) -> bool) -> Option<&'static str> {
     let mut shows_at_all = |engine: &dyn Engine| (0..TRIES).any(|draws| shows(engine, draws));
     if shows_at_all(&PromptEventEngine) {
-        return Some(FAST_MESSAGES);
+        Some(FAST_MESSAGES)
+    } else {
+        shows_at_all(&EventEngine).then_some(LATE_RETRANSMISSION)
     }
-    if !shows_at_all(&EventEngine) {
-        return None;
-    }
-    Some(if has_cut(plan) { LATE_RETRANSMISSION } else { FAST_MESSAGES })
-}
-
-fn has_cut(plan: &Plan) -> bool {
-    plan.faults.iter().any(|fault: &Fault| matches!(fault.kind, FaultKind::Partition { .. }))
 }
