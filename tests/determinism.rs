@@ -1,9 +1,12 @@
 //! Is a run the same run when it is run again?
 
+use std::sync::{Arc, Mutex};
+
 use lockstorm_sim::engine::Engine;
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::engine::turmoil::Turmoil;
 use lockstorm_sim::plan::{Fence, Plan, Seed, file};
+use lockstorm_sim::storm::locks::{self, LockFactory};
 use lockstorm_sim::storm::{self, Storm};
 
 #[test]
@@ -103,4 +106,25 @@ fn another_seed_is_another_run() {
     let storm = Storm::new("redis-single").without_faults();
     let hash = |seed| storm::run(&storm.plan_of(Seed(seed)).unwrap(), &EventEngine).trace_hash;
     assert_ne!(hash(1), hash(2));
+}
+
+#[test]
+fn what_a_lock_senses_as_it_is_made_is_the_plans() {
+    let run = || {
+        let sensed = Arc::new(Mutex::new(Vec::new()));
+        let senses = sensed.clone();
+        let factory: LockFactory = Arc::new(move |host, plan| {
+            let drawn = host.random("as it is made");
+            let now = (host.monotonic(), host.wall());
+            senses.lock().unwrap().push((host.name().to_owned(), drawn, now));
+            locks::build(host, plan)
+        });
+        let plan = Plan::from_seed("redis-failover", "redis", Fence::Off, Seed(3)).unwrap();
+        storm::run_with(&plan, &EventEngine, &factory);
+        sensed.lock().unwrap().clone()
+    };
+    let first = run();
+    // Once to ask for its takeover bound, once on each client.
+    assert!(first.len() >= 4, "{first:?}");
+    assert_eq!(first, run());
 }

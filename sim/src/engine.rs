@@ -10,7 +10,7 @@
 //! never silently left out.
 
 pub mod clock;
-mod current;
+pub(crate) mod current;
 pub mod event;
 mod kernel;
 pub mod machine;

@@ -46,12 +46,17 @@ fn find() -> Option<Host> {
     let (world, substrate) = run.ok().flatten()?;
     Some(match senses::program() {
         Some((node, incarnation)) => SimulatedMachine::host(world, substrate, node, incarnation),
-        None => Host::new(Nobody { world }),
+        None => nobody(world),
     })
 }
 
-/// The host of code on a run's thread that belongs to no node: it has true time and
-/// nothing else.
+/// The host of whoever is on none of the nodes: true simulated time, keyed draws, and
+/// neither network nor tasks.
+pub(crate) fn nobody(world: Arc<World>) -> Host {
+    Host::new(Nobody { world })
+}
+
+/// See [`nobody`].
 struct Nobody {
     world: Arc<World>,
 }

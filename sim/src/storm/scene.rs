@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use lockstorm::Host;
 use lockstorm::stock::{Stock, StockClient, StockServer};
 
 use super::cancelling::Cancelling;
@@ -17,9 +16,9 @@ use super::place;
 use crate::check::Setting;
 use crate::disk::{self, Disk};
 use crate::engine::clock::ClockChange;
-use crate::engine::senses;
 use crate::engine::world::{NodeId, World};
 use crate::engine::{Control, Ending, Engine, Factory, Kernel, Links, Stage};
+use crate::engine::{current, senses};
 use crate::fault::Ground;
 use crate::fault::cancel::Cancellations;
 use crate::history::recorder::TraceHash;
@@ -131,8 +130,9 @@ pub fn run(
 
 /// The lock's own bound, and the time in which the controller replaces a master.
 fn takeover_bound(scene: &Scene) -> Result<Duration, String> {
-    // The bound is a matter of options, not of a node: a machine that is never used.
-    let host = Host::tokio("storm");
+    // The bound is a matter of options, not of a node. The production machine has no place
+    // here: what a lock draws or reads as it is made would come from outside of the seed.
+    let host = current::nobody(scene.world.clone());
     let lock = (scene.lock_factory)(&host, &scene.plan)?;
     let failover = match scene.plan.topology.sentinel {
         true => Duration::from_micros(scene.plan.topology.down_after.0) + Duration::from_secs(3),
