@@ -25,6 +25,7 @@ pub mod observe;
 mod rdb;
 mod replication;
 mod script;
+pub mod sentinel;
 mod server;
 mod settings;
 mod state;
