@@ -17,6 +17,7 @@ pub mod observe;
 pub mod place;
 pub mod repeat;
 pub mod scene;
+mod sentinels;
 
 use std::sync::Arc;
 

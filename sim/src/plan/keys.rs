@@ -240,7 +240,7 @@ pub const KEYS: &[Key] = &[
     time_key!("lock", "command-timeout", lock.command_timeout),
     time_key!("lock", "retry", lock.retry),
     small_count_key!("topology", "redis", topology.redis),
-    flag_key!("topology", "sentinel", topology.sentinel),
+    small_count_key!("topology", "sentinels", topology.sentinels),
     small_count_key!("topology", "apps", topology.apps),
     time_key!("topology", "latency", topology.latency),
     key!(

@@ -28,8 +28,8 @@ pub const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "redis-failover",
-        english: "a Redis master with two replicas and a failover controller, asynchronous replication",
-        chinese: "一主两从加故障转移控制器，异步复制",
+        english: "a Redis master with two replicas and three sentinels, asynchronous replication",
+        chinese: "一主两从加三个哨兵，异步复制",
         base: redis_failover,
     },
     Scenario {
@@ -140,7 +140,7 @@ fn redis_failover() -> (Micros, LockPlan, Topology, Workload) {
     };
     let topology = Topology {
         redis: 3,
-        sentinel: true,
+        sentinels: 3,
         apps: 3,
         latency: Micros(500),
         latency_sigma_milli: 400,
@@ -162,7 +162,7 @@ fn redis_failover() -> (Micros, LockPlan, Topology, Workload) {
 
 fn redis_single() -> (Micros, LockPlan, Topology, Workload) {
     let (duration, lock, topology, workload) = redis_failover();
-    (duration, lock, Topology { redis: 1, sentinel: false, ..topology }, workload)
+    (duration, lock, Topology { redis: 1, sentinels: 0, ..topology }, workload)
 }
 
 fn redis_long_lease() -> (Micros, LockPlan, Topology, Workload) {
@@ -176,7 +176,7 @@ fn redis_long_lease() -> (Micros, LockPlan, Topology, Workload) {
     };
     let topology = Topology {
         redis: 1,
-        sentinel: false,
+        sentinels: 0,
         apps: 2,
         latency: Micros(500),
         latency_sigma_milli: 400,

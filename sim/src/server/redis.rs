@@ -17,7 +17,6 @@
 pub mod codec;
 mod command;
 mod connection;
-pub mod failover;
 mod gate;
 mod glob;
 mod keyspace;

@@ -40,12 +40,11 @@ fn redis(host: &Host, plan: &Plan) -> Result<Arc<dyn Lock>, String> {
     options.command_timeout = Duration::from_micros(lock.command_timeout.0);
     options.retry = Duration::from_micros(lock.retry.0);
     options.fencing = if plan.fence == Fence::Off { Fencing::None } else { Fencing::Counter };
-    let endpoint = match plan.topology.sentinel {
-        true => Endpoint::Sentinel {
-            sentinels: vec!["sentinel-1:26379".to_owned()],
-            master_name: "mymaster".to_owned(),
-        },
-        false => Endpoint::Direct("redis-1:6379".to_owned()),
+    let sentinels = plan.topology.sentinel_nodes().into_iter();
+    let sentinels: Vec<String> = sentinels.map(|node| format!("{node}:26379")).collect();
+    let endpoint = match sentinels.is_empty() {
+        false => Endpoint::Sentinel { sentinels, master_name: "mymaster".to_owned() },
+        true => Endpoint::Direct("redis-1:6379".to_owned()),
     };
     let lock =
         RedisLock::new(host.clone(), endpoint, options).map_err(|error| error.to_string())?;

@@ -294,7 +294,13 @@ impl Shared {
         }
         core.announce();
         let state = State { core, clients: Clients::default(), saved: 0 };
-        let shared = Shared { host, observer, state: Mutex::new(state), storage, saving: tokio::sync::Mutex::default() };
+        let shared = Shared {
+            host,
+            observer,
+            state: Mutex::new(state),
+            storage,
+            saving: tokio::sync::Mutex::default(),
+        };
         let shared = Arc::new(shared);
         shared.with(|_, _| ());
         shared

@@ -76,15 +76,9 @@ const WHILE_SUBSCRIBED: [&str; 7] =
     ["ping", "psubscribe", "punsubscribe", "quit", "reset", "subscribe", "unsubscribe"];
 
 /// Runs one command and appends its reply.
-pub(super) fn execute(
-    state: &mut State,
-    client: &mut Client,
-    arguments: Arguments<'_>,
-    now: Ms,
-) {
-    let outcome = find(client, arguments).and_then(|run| {
-        run(&mut Call { state, client: &mut *client, arguments, now })
-    });
+pub(super) fn execute(state: &mut State, client: &mut Client, arguments: Arguments<'_>, now: Ms) {
+    let outcome = find(client, arguments)
+        .and_then(|run| run(&mut Call { state, client: &mut *client, arguments, now }));
     if let Err(error) = outcome {
         client.reply.error(error.as_bytes());
     }

@@ -334,8 +334,7 @@ fn watched(settings: &MasterSettings, now: Ms) -> Option<Master> {
     let ms = |duration: std::time::Duration| Ms::try_from(duration.as_millis()).unwrap_or(Ms::MAX);
     let down_after = ms(settings.down_after);
     let address = Address::parse(&settings.address)?;
-    let mut master =
-        Master::new(settings.name.clone(), address, settings.quorum, down_after, now);
+    let mut master = Master::new(settings.name.clone(), address, settings.quorum, down_after, now);
     master.failover_timeout = ms(settings.failover_timeout);
     master.parallel_syncs = settings.parallel_syncs;
     for replica in settings.replicas.iter().filter_map(|text| Address::parse(text)) {

@@ -37,14 +37,8 @@ impl Master {
             if question.is_empty() {
                 let address = &self.instance.address;
                 let (port, epoch) = (address.port.to_string(), me.current_epoch.to_string());
-                let words = [
-                    "SENTINEL",
-                    "is-master-down-by-addr",
-                    &address.host,
-                    &port,
-                    &epoch,
-                    candidate,
-                ];
+                let words =
+                    ["SENTINEL", "is-master-down-by-addr", &address.host, &port, &epoch, candidate];
                 append_command(&mut question, words.map(str::as_bytes));
             }
             peer.instance.link.send(&question, Expected::MasterDown);

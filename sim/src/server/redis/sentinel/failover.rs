@@ -177,10 +177,14 @@ impl Master {
                 && now - replica.reconfiguration_sent_at > me.timing.reconfiguration_timeout
             {
                 replica.reconfiguration = Reconfiguration::Done;
-                me.tell("-slave-reconf-sent-timeout", self.shown_of(&self.replicas[index].instance));
+                me.tell(
+                    "-slave-reconf-sent-timeout",
+                    self.shown_of(&self.replicas[index].instance),
+                );
                 continue;
             }
-            if replica.reconfiguration != Reconfiguration::None || replica.instance.link.disconnected
+            if replica.reconfiguration != Reconfiguration::None
+                || replica.instance.link.disconnected
             {
                 continue;
             }
@@ -216,10 +220,8 @@ impl Master {
         // Those that are left are told all the same.
         for index in 0..self.replicas.len() {
             let replica = &mut self.replicas[index];
-            let is_told = matches!(
-                replica.reconfiguration,
-                Reconfiguration::Done | Reconfiguration::Sent
-            );
+            let is_told =
+                matches!(replica.reconfiguration, Reconfiguration::Done | Reconfiguration::Sent);
             if replica.is_promoted || is_told || replica.instance.link.disconnected {
                 continue;
             }

@@ -199,8 +199,7 @@ pub(super) struct Peer {
 
 impl Peer {
     pub(super) fn new(id: String, address: Address, down_after: Ms, now: Ms) -> Self {
-        let mut instance =
-            Instance::new(Kind::Sentinel, id.clone(), address, down_after, now);
+        let mut instance = Instance::new(Kind::Sentinel, id.clone(), address, down_after, now);
         instance.run_id = Some(id);
         Peer {
             instance,
@@ -266,7 +265,13 @@ pub(super) struct Master {
 }
 
 impl Master {
-    pub(super) fn new(name: String, address: Address, quorum: u32, down_after: Ms, now: Ms) -> Self {
+    pub(super) fn new(
+        name: String,
+        address: Address,
+        quorum: u32,
+        down_after: Ms,
+        now: Ms,
+    ) -> Self {
         Master {
             instance: Instance::new(Kind::Master, name, address, down_after, now),
             replicas: Vec::new(),

@@ -217,10 +217,7 @@ impl Master {
     /// Replicas on their way to the new master.
     pub(super) fn reconfiguring(&self) -> usize {
         let under_way = |replica: &&Replica| {
-            matches!(
-                replica.reconfiguration,
-                Reconfiguration::Sent | Reconfiguration::InProgress
-            )
+            matches!(replica.reconfiguration, Reconfiguration::Sent | Reconfiguration::InProgress)
         };
         self.replicas.iter().filter(under_way).count()
     }

@@ -76,14 +76,12 @@ fn ckquorum(call: &mut Call<'_>) -> Outcome {
     }
     let mut reasons = Vec::new();
     if !quorum {
-        reasons.push(
-            "Not enough available Sentinels to reach the specified quorum for this master",
-        );
+        reasons
+            .push("Not enough available Sentinels to reach the specified quorum for this master");
     }
     if !majority {
-        reasons.push(
-            "Not enough available Sentinels to reach the majority and authorize a failover",
-        );
+        reasons
+            .push("Not enough available Sentinels to reach the majority and authorize a failover");
     }
     Err(format!("NOQUORUM {usable} usable Sentinels. {}", reasons.join(". ")))
 }

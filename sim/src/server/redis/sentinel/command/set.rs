@@ -14,8 +14,7 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     while index < call.arguments.len() {
         let option = call.text(index).to_ascii_lowercase();
         let value = call.arguments.get(index + 1).map(<[u8]>::to_vec);
-        let master =
-            call.state.core.master(&name).ok_or("ERR No such master with that name")?;
+        let master = call.state.core.master(&name).ok_or("ERR No such master with that name")?;
         let Some(value) = value else { return Err(unknown_option(&call.text(index))) };
         let number = parse_integer(&value).filter(|number| *number > 0);
         let bad = || {
@@ -74,7 +73,9 @@ pub(super) fn config(call: &mut Call<'_>) -> Outcome {
                 })?;
             }
             option if OPTIONS.contains(&option) => {}
-            option => return Err(format!("ERR Invalid argument '{option}' to SENTINEL CONFIG SET")),
+            option => {
+                return Err(format!("ERR Invalid argument '{option}' to SENTINEL CONFIG SET"));
+            }
         }
         me.must_save();
         call.client.reply.ok();
