@@ -17,13 +17,6 @@
 //! Dependencies point downwards in this picture: program → hunt, seeds → storm →
 //! engine, server, fault → plan, history, draw; report → check → history.
 
-#[cfg(not(tokio_unstable))]
-compile_error!(
-    "lockstorm-sim needs `--cfg tokio_unstable`: write `[build]` and `rustflags = [\"--cfg\", \
-     \"tokio_unstable\"]` into .cargo/config.toml (an environment variable RUSTFLAGS switches that \
-     file off). Without it tokio's `select!` is outside the seed. Errors after this one follow from it"
-);
-
 pub mod check;
 pub mod disk;
 pub mod draw;

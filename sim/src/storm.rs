@@ -24,7 +24,7 @@ pub use builder::Storm;
 
 use crate::check::{self, Judgement, Setting};
 use crate::engine::event::{
-    CoarseEventEngine, EventEngine, PromptEventEngine, UnseededEventEngine,
+    CoarseEventEngine, EventEngine, PlainEventEngine, PromptEventEngine, UnseededEventEngine,
 };
 use crate::engine::turmoil::Turmoil;
 use crate::engine::{Ending, Engine};
@@ -83,6 +83,7 @@ pub fn engine(name: &str) -> Option<Arc<dyn Engine>> {
         "turmoil" => Some(Arc::new(Turmoil::default())),
         "event-prompt" => Some(Arc::new(PromptEventEngine)),
         "event-coarse" => Some(Arc::new(CoarseEventEngine)),
+        "event-plain" => Some(Arc::new(PlainEventEngine)),
         "event-unseeded" => Some(Arc::new(UnseededEventEngine)),
         _ => None,
     }

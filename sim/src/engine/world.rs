@@ -15,7 +15,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -76,6 +76,7 @@ pub struct World {
     not_expressible: Mutex<Option<String>>,
     turns: Turns,
     halted: AtomicBool,
+    living_tasks: Arc<AtomicUsize>,
 }
 
 impl World {
@@ -103,6 +104,7 @@ impl World {
             not_expressible: Mutex::new(None),
             turns: Turns::default(),
             halted: AtomicBool::new(false),
+            living_tasks: Arc::default(),
         })
     }
 
@@ -419,6 +421,7 @@ impl World {
             return None;
         }
         let scoped = Scoped::new(self.clone(), (node, incarnation), group, future);
+        let scoped = scoped.counted(&self.living_tasks);
         // As nobody: what is not spawned so is a task past its host.
         let abort = senses::of_nobody(|| tokio::spawn(scoped)).abort_handle();
         let node = &mut self.lock()[node.index()];
@@ -427,6 +430,12 @@ impl World {
         }
         node.tasks.push(abort.clone());
         Some(abort)
+    }
+
+    /// How many tasks live that were [spawned](World::spawn) here: a task that was aborted
+    /// lives until its runtime has dropped it.
+    pub fn living_tasks(&self) -> usize {
+        self.living_tasks.load(Ordering::Relaxed)
     }
 
     /// Wraps a future so that it runs as part of this incarnation: for engines that

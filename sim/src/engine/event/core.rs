@@ -6,15 +6,17 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
 use lockstorm::host::{BoxFuture, Listener, Stream};
+use tokio::runtime::RuntimeMetrics;
 
 use super::Manner;
 use super::network::{Network, Packet};
 use super::queue::Queue;
 use super::socket;
+use super::strangers::Strangers;
 use super::timer::{Timer, Timers};
 use crate::engine::machine::Substrate;
 use crate::engine::world::{NodeId, Touch, World};
@@ -82,7 +84,6 @@ pub(super) struct State {
     pub(super) queue: Queue<Step>,
     pub(super) network: Network,
     pub(super) timers: Timers,
-    pub(super) main: Option<Waker>,
     steps: u64,
     stuck: Option<String>,
 }
@@ -93,6 +94,12 @@ pub(super) struct Core {
     recorder: Recorder,
     state: Mutex<State>,
     finished: AtomicBool,
+    /// What tokio tells of itself.
+    pub(super) metrics: OnceLock<RuntimeMetrics>,
+    /// Wakes the future that waits for the end of the run.
+    pub(super) main: OnceLock<Waker>,
+    /// Where the hooks do not say whose the tasks are that were spawned past their host.
+    pub(super) strangers: Option<Strangers>,
     /// Whether a heal retransmits at once.
     pub(super) prompt: bool,
 }
@@ -106,11 +113,13 @@ impl Core {
                 queue: Queue::new(),
                 network: Network::new(&stage.world, stage.links, stage.kernel, manner.tick_us),
                 timers: Timers::default(),
-                main: None,
                 steps: 0,
                 stuck: None,
             }),
             finished: AtomicBool::new(false),
+            metrics: OnceLock::new(),
+            main: OnceLock::new(),
+            strangers: manner.plain.then(Strangers::default),
             prompt: manner.prompt,
         })
     }
@@ -131,9 +140,13 @@ impl Core {
     pub(super) fn finish(&self) {
         self.recorder.stop();
         self.finished.store(true, Ordering::Relaxed);
-        let main = self.lock().main.take();
-        if let Some(main) = main {
-            main.wake();
+        self.wake_main();
+    }
+
+    /// Has the future polled that waits for the end of the run.
+    pub(super) fn wake_main(&self) {
+        if let Some(main) = self.main.get() {
+            main.wake_by_ref();
         }
     }
 
