@@ -69,7 +69,11 @@ impl Future for Scoped {
                 self.world.touch(Touch::Frozen { node: self.node, group: self.group });
                 Poll::Pending
             }
-            Admission::Run => self.run(context),
+            Admission::Run => {
+                let poll = self.run(context);
+                self.world.turn_is_over();
+                poll
+            }
         }
     }
 }

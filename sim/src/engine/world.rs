@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
 use lockstorm::host::BoxFuture;
@@ -77,6 +77,7 @@ pub struct World {
     turns: Turns,
     halted: AtomicBool,
     living_tasks: Arc<AtomicUsize>,
+    after_turn: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl World {
@@ -105,6 +106,7 @@ impl World {
             turns: Turns::default(),
             halted: AtomicBool::new(false),
             living_tasks: Arc::default(),
+            after_turn: OnceLock::new(),
         })
     }
 
@@ -430,6 +432,18 @@ impl World {
         }
         node.tasks.push(abort.clone());
         Some(abort)
+    }
+
+    /// Has `listener` called after every turn of a task; the first stays.
+    pub(super) fn after_turns(&self, listener: impl Fn() + Send + Sync + 'static) {
+        let _ = self.after_turn.set(Box::new(listener));
+    }
+
+    /// A task has had its turn.
+    pub(super) fn turn_is_over(&self) {
+        if let Some(listener) = self.after_turn.get() {
+            listener();
+        }
     }
 
     /// How many tasks live that were [spawned](World::spawn) here: a task that was aborted

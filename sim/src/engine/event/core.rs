@@ -6,7 +6,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use lockstorm::host::{BoxFuture, Listener, Stream};
@@ -88,16 +88,24 @@ pub(super) struct State {
     stuck: Option<String>,
 }
 
+/// What the engine has of tokio's runtime.
+#[derive(Default)]
+pub(super) struct Tokio {
+    /// What it tells of itself.
+    pub(super) metrics: Option<RuntimeMetrics>,
+    /// Wakes the future that waits for the end of the run.
+    pub(super) main: Option<Waker>,
+}
+
 /// The engine of one run.
 pub(super) struct Core {
     pub(super) world: Arc<World>,
     recorder: Recorder,
     state: Mutex<State>,
     finished: AtomicBool,
-    /// What tokio tells of itself.
-    pub(super) metrics: OnceLock<RuntimeMetrics>,
-    /// Wakes the future that waits for the end of the run.
-    pub(super) main: OnceLock<Waker>,
+    /// What there is of tokio while it runs. It holds the engine by its hooks, so the
+    /// engine lets go of it at the end.
+    tokio: Mutex<Tokio>,
     /// Where the hooks do not say whose the tasks are that were spawned past their host.
     pub(super) strangers: Option<Strangers>,
     /// Whether a heal retransmits at once.
@@ -117,8 +125,7 @@ impl Core {
                 stuck: None,
             }),
             finished: AtomicBool::new(false),
-            metrics: OnceLock::new(),
-            main: OnceLock::new(),
+            tokio: Mutex::default(),
             strangers: manner.plain.then(Strangers::default),
             prompt: manner.prompt,
         })
@@ -126,6 +133,10 @@ impl Core {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn tokio(&self) -> MutexGuard<'_, Tokio> {
+        self.tokio.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn now_us(&self) -> u64 {
@@ -145,7 +156,7 @@ impl Core {
 
     /// Has the future polled that waits for the end of the run.
     pub(super) fn wake_main(&self) {
-        if let Some(main) = self.main.get() {
+        if let Some(main) = &self.tokio().main {
             main.wake_by_ref();
         }
     }

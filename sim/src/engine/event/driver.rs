@@ -31,7 +31,7 @@ use super::Manner;
 #[cfg(tokio_unstable)]
 use super::attribution::Attribution;
 use super::control::EventControl;
-use super::core::{Core, EventSubstrate, Step};
+use super::core::{Core, EventSubstrate, Step, Tokio};
 use super::readiness::Readiness;
 use super::strangers::EVENT_INTERVAL;
 #[cfg(tokio_unstable)]
@@ -79,8 +79,8 @@ pub(super) fn drive(core: &Arc<Core>, stage: Stage, manner: &Manner) {
         Ok(runtime) => runtime,
         Err(error) => return core.get_stuck(format!("tokio's runtime did not start: {error}")),
     };
-    // Set once, here: neither cell can be full.
-    let _ = core.metrics.set(runtime.metrics());
+    core.tokio().metrics = Some(runtime.metrics());
+    core.watch_for_strangers();
     let result = catch_unwind(AssertUnwindSafe(|| {
         runtime.block_on(async {
             let _ = driver.origin.set(Instant::now());
@@ -89,7 +89,7 @@ pub(super) fn drive(core: &Arc<Core>, stage: Stage, manner: &Manner) {
                 if core.is_finished() {
                     return Poll::Ready(());
                 }
-                core.main.get_or_init(|| context.waker().clone());
+                core.tokio().main.get_or_insert_with(|| context.waker().clone());
                 if let Some(strangers) = &core.strangers {
                     strangers.look(core, context);
                 }
@@ -105,6 +105,7 @@ pub(super) fn drive(core: &Arc<Core>, stage: Stage, manner: &Manner) {
     // must stand until then; the sentinel belongs to the runtime and must go first.
     *driver.sentinel.lock().unwrap_or_else(PoisonError::into_inner) = None;
     drop(runtime);
+    *core.tokio() = Tokio::default();
     drop(core.dismantle());
 }
 
@@ -161,7 +162,9 @@ fn open(core: &Arc<Core>, stage: Stage) {
 impl Driver {
     /// Nothing is ready: take events until something is, or let tokio leap.
     fn park(&self) {
-        let (Some(metrics), Some(_)) = (self.core.metrics.get(), self.origin.get()) else { return };
+        if self.origin.get().is_none() {
+            return;
+        }
         #[cfg(tokio_unstable)]
         self.polls.store(0, Ordering::Relaxed);
         while !self.core.is_finished() {
@@ -173,7 +176,7 @@ impl Driver {
                 if self.steps.fetch_add(1, Ordering::Relaxed) >= STEPS_OF_AN_INSTANT {
                     return self.core.get_stuck(STANDSTILL.to_owned());
                 }
-                if may_be_ready && self.readiness.is_turn(&self.core, metrics) {
+                if may_be_ready && self.readiness.is_turn(&self.core) {
                     return;
                 }
                 continue;

@@ -10,8 +10,6 @@
 //!   what is in its queue, and comes back to the park hook. A waker that led nowhere
 //!   costs one such turn.
 
-use tokio::runtime::RuntimeMetrics;
-
 use super::core::Core;
 
 /// How the driver knows whether a task is ready.
@@ -35,14 +33,13 @@ impl Readiness {
     }
 
     /// Whether tokio must have its turn now: a task is ready, or may be.
-    pub(super) fn is_turn(&self, core: &Core, metrics: &RuntimeMetrics) -> bool {
+    pub(super) fn is_turn(&self, core: &Core) -> bool {
         match self {
             #[cfg(tokio_unstable)]
-            Readiness::Depths => {
+            Readiness::Depths => core.tokio().metrics.as_ref().is_some_and(|metrics| {
                 metrics.worker_local_queue_depth(0) != 0 || metrics.global_queue_depth() != 0
-            }
+            }),
             Readiness::Turn => {
-                let _ = metrics;
                 core.wake_main();
                 true
             }

@@ -72,8 +72,15 @@ impl Strangers {
     /// How many there are.
     pub(super) fn count(&self, core: &Core) -> usize {
         let own = usize::from(self.probe.is_spawned.load(Ordering::Relaxed));
-        let known = core.world.living_tasks() + own;
-        core.metrics.get().map_or(0, |metrics| metrics.num_alive_tasks().saturating_sub(known))
+        let alive = core.tokio().metrics.as_ref().map_or(0, |metrics| metrics.num_alive_tasks());
+        alive.saturating_sub(core.world.living_tasks() + own)
+    }
+
+    /// A task of a node has had its turn, and may have spawned some.
+    fn look_after_turn(&self, core: &Core) {
+        if !self.probe.is_trying.load(Ordering::Relaxed) && self.count(core) > 0 {
+            core.wake_main();
+        }
     }
 
     /// The future that waits for the end of the run is polled: after an event, or after a
@@ -109,6 +116,23 @@ impl Strangers {
                  `--cfg tokio_unstable`, which tells whose they are"
             )
         })
+    }
+}
+
+impl Core {
+    /// Has strangers noticed when they are born, where they are only counted.
+    pub(super) fn watch_for_strangers(self: &Arc<Self>) {
+        if self.strangers.is_none() {
+            return;
+        }
+        let core = Arc::downgrade(self);
+        self.world.after_turns(move || {
+            if let Some(core) = core.upgrade()
+                && let Some(strangers) = &core.strangers
+            {
+                strangers.look_after_turn(&core);
+            }
+        });
     }
 }
 
