@@ -67,7 +67,7 @@ pub(super) fn losses(history: &History, grants: &Grants, steps: &Steps) -> BTree
                 }
             }
             What::RecordExpired { key, owner } | What::RecordLost { key, owner, .. } => {
-                let Some(row) = newest.get(&(key.as_str(), owner.as_str())).copied() else {
+                let Some(row) = newest.get(&(&**key, &**owner)).copied() else {
                     continue;
                 };
                 let how = match &event.what {
@@ -89,9 +89,9 @@ pub(super) fn losses(history: &History, grants: &Grants, steps: &Steps) -> BTree
                 };
                 followed.retain(|row, _| !over(row));
                 let has: std::collections::BTreeSet<(&str, &str)> =
-                    records.iter().map(|(key, owner)| (key.as_str(), owner.as_str())).collect();
+                    records.iter().map(|(key, owner)| (&**key, &**owner)).collect();
                 for row in followed.keys().copied().collect::<Vec<_>>() {
-                    if has.contains(&(rows[row].key.as_str(), rows[row].owner.as_str())) {
+                    if has.contains(&(&*rows[row].key, &*rows[row].owner)) {
                         followed.insert(row, event.node.clone());
                     } else if rows[row].is_promised(moment) {
                         lose(row, &mut followed, Vanished::Failover);

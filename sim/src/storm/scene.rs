@@ -189,6 +189,7 @@ fn opening(
         let node: Name = "stock-1".into();
         let books = move |recorder: &Recorder| {
             let sales = stock.lock().unwrap_or_else(PoisonError::into_inner).ledger();
+            let sales = sales.into_iter().map(|(unit, order)| (unit, order.into())).collect();
             recorder.record(&node, What::Ledger { units, sales });
         };
         let conductor = Conductor::open(ground, &scene.plan, patience, scene.stop.clone(), books);
