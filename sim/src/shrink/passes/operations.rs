@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::check::Detail;
+use crate::history::{Event, What};
 use crate::plan::{FaultKind, Micros, Plan, When};
 use crate::shrink::dial::rounded;
 use crate::shrink::replay::Search;
@@ -75,8 +76,11 @@ pub(super) fn shorter(search: &mut Search<'_>) {
     const SHORTEST_US: i64 = 100_000;
     let run = &search.best;
     let Some(finding) = told(&run.judgement) else { return };
+    // The books are read at the end, however early that is.
+    let is_of_the_storm =
+        |event: &&Event| !matches!(event.what, What::Ledger { .. } | What::StockCounted { .. });
     let events = finding.events.iter().filter_map(|id| run.history.get(*id));
-    let Some(last_us) = events.map(|event| event.at_us).max() else { return };
+    let Some(last_us) = events.filter(is_of_the_storm).map(|event| event.at_us).max() else { return };
     let last_us = i64::try_from(last_us).unwrap_or(i64::MAX).max(SHORTEST_US);
     for digits in [1, 2] {
         let duration = Micros(rounded(last_us, digits, true).unsigned_abs());
