@@ -11,10 +11,10 @@
 //! - [`history`]: what happened.
 //! - [`check`]: what is to be thought of it.
 //! - [`report`]: telling people.
-//! - [`hunt`], [`seeds`]: searching, and keeping what was found.
+//! - [`hunt`], [`shrink`], [`seeds`]: searching, making what was found small, keeping it.
 //! - [`draw`]: keyed random draws.
 //!
-//! Dependencies point downwards in this picture: program → hunt, seeds → storm →
+//! Dependencies point downwards in this picture: program → hunt, shrink, seeds → storm →
 //! engine, server, fault → plan, history, draw; report → check → history.
 
 pub mod check;
@@ -28,4 +28,5 @@ pub mod plan;
 pub mod report;
 pub mod seeds;
 pub mod server;
+pub mod shrink;
 pub mod storm;
