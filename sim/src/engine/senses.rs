@@ -107,6 +107,7 @@ pub(super) fn program() -> Option<Program> {
 }
 
 /// Names the program that runs on this thread from now on.
+#[cfg(tokio_unstable)]
 pub(super) fn set_program(program: Option<Program>) {
     PROGRAM.with(|place| place.set(pack(program)));
 }
