@@ -63,17 +63,18 @@ pub(super) struct Gathering<'a> {
     /// The newest row of an owner of any lock.
     owners: BTreeMap<&'a str, usize>,
     witnesses: &'a Witnesses<'a>,
+    quorum: u16,
     crashes: BTreeMap<Name, Vec<Moment>>,
 }
 
 impl<'a> Gathering<'a> {
-    pub fn new(history: &'a History, witnesses: &'a Witnesses<'a>) -> Gathering<'a> {
+    pub fn new(history: &'a History, witnesses: &'a Witnesses<'a>, quorum: u16) -> Gathering<'a> {
         let mut crashes: BTreeMap<Name, Vec<Moment>> = BTreeMap::new();
         for event in history.iter().filter(|e| matches!(e.what, What::NodeCrashed { .. })) {
             crashes.entry(event.node.clone()).or_default().push(Moment::of(event));
         }
         let (newest, owners) = (BTreeMap::new(), BTreeMap::new());
-        Gathering { history, rows: Vec::new(), newest, owners, witnesses, crashes }
+        Gathering { history, rows: Vec::new(), newest, owners, witnesses, quorum, crashes }
     }
 
     /// The newest row of this owner of this lock, made if there is none.
@@ -95,7 +96,7 @@ impl<'a> Gathering<'a> {
 
     fn new_row(&mut self, key: &'a str, owner: &'a str) -> usize {
         let row = self.rows.len();
-        self.rows.push(Clues::of(Grant {
+        let grant = Grant {
             key: key.to_owned(),
             owner: owner.to_owned(),
             attempt: self.witnesses.attempt(owner).cloned(),
@@ -105,11 +106,13 @@ impl<'a> Gathering<'a> {
             uncertainty_us: 0,
             applications: Vec::new(),
             applied: None,
+            leased: None,
             acknowledged: None,
             promise: Vec::new(),
             belief: None,
             acts: Vec::new(),
-        }));
+        };
+        self.rows.push(Clues::of(grant, self.quorum));
         self.owners.insert(owner, row);
         self.newest.insert((key, owner), row);
         row
@@ -220,11 +223,16 @@ impl<'a> Gathering<'a> {
             }
             What::RecordReleased { key, owner } => {
                 let row = self.row(key, owner);
-                row.ends(moment);
-                row.over = true;
+                if row.gone_from(&event.node) {
+                    row.ends(moment);
+                    row.over = true;
+                }
             }
             What::RecordExpired { key, owner } | What::RecordLost { key, owner, .. } => {
-                self.row(key, owner).over = true;
+                let row = self.row(key, owner);
+                if row.gone_from(&event.node) {
+                    row.over = true;
+                }
             }
             What::SessionExpired { records, .. } => {
                 for (key, owner) in records {

@@ -103,7 +103,7 @@ fn passed_over(history: &History) -> Vec<u64> {
 fn has_circle(history: &History) -> bool {
     let all = waits(history, &Steps::default());
     let end = Moment::end_of(history.ended_us);
-    let held: Vec<(Interval, String, String)> = super::super::grants::Grants::of(history, true)
+    let held: Vec<(Interval, String, String)> = super::super::grants::Grants::of(history, true, 1)
         .rows()
         .iter()
         .flat_map(|grant| {
