@@ -7,11 +7,13 @@
 //! Order of things: the value and its parts here; [`time`], [`rate`] and [`seed`] are
 //! its scalars, [`anchor`] names events, [`keys`] is the table of all single
 //! settings, [`mod@file`] reads and writes TOML with errors that point ([`mod@error`]),
+//! [`capsule`] has a plan on one line,
 //! [`scenario`] has the named starting points, [`draw`] draws faults and workloads
 //! from a seed, [`groups`] names the task groups of each node, [`rules`] says what makes
 //! a plan possible.
 
 pub mod anchor;
+pub mod capsule;
 pub mod complaint;
 pub mod draw;
 pub mod error;

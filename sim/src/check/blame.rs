@@ -219,7 +219,7 @@ impl Blame {
     }
 
     fn of(parted: Parted, grants: &[&Grant], faults: Vec<BlamedFault>) -> Blame {
-        let owners = grants.iter().map(|grant| grant.owner.clone()).collect();
+        let owners = grants.iter().map(|grant| grant.owner.to_string()).collect();
         Blame { parted, owners, faults, ..Blame::default() }
     }
 
@@ -331,8 +331,10 @@ pub(super) fn first_together(case: &Case<'_>, until: Moment) -> Blame {
 pub(super) fn pair(case: &Case<'_>, rows: (usize, usize), until: Moment) -> Blame {
     let table = case.grants.rows();
     let (first, second) = (&table[rows.0], &table[rows.1]);
-    let both =
-        |blame: Blame| Blame { owners: vec![first.owner.clone(), second.owner.clone()], ..blame };
+    let both = |blame: Blame| Blame {
+        owners: vec![first.owner.to_string(), second.owner.to_string()],
+        ..blame
+    };
     if first.promise_overlap(second).is_some() {
         return both(double_promise(case, rows));
     }

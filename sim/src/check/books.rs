@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::blame::{self, Blame};
 use super::case::Case;
 use super::interval::Moment;
-use crate::history::{Event, EventId, History, OrderAnswer, StockOperation, What};
+use crate::history::{Event, EventId, History, Name, OrderAnswer, StockOperation, What};
 
 /// Books as they were read: the event, how many units there were, each sale.
-pub(super) type Ledger<'a> = (&'a Event, u32, &'a [(u32, String)]);
+pub(super) type Ledger<'a> = (&'a Event, u32, &'a [(u32, Name)]);
 
 /// What is known of the stock.
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ impl<'a> Books<'a> {
     /// were told, else by what the resource accepted.
     pub fn sold(&self, case: &Case<'_>) -> (u64, u64) {
         if let Some((_, _, sales)) = self.ledger {
-            let distinct: BTreeSet<&(u32, String)> = sales.iter().collect();
+            let distinct: BTreeSet<&(u32, Name)> = sales.iter().collect();
             return (distinct.len() as u64, distinct.len() as u64);
         }
         if self.answers.is_empty() {
@@ -89,7 +89,7 @@ pub(super) fn accepted_sales<'a>(case: &'a Case<'_>) -> BTreeMap<(u32, &'a str),
         };
         let row = case.grants.of_act(event.id);
         let sale = Sale { event: event.id, moment: Moment::of(event), row };
-        sales.entry((*unit, order.as_str())).or_insert(sale);
+        sales.entry((*unit, &**order)).or_insert(sale);
     }
     sales
 }

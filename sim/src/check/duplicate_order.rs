@@ -45,7 +45,7 @@ pub(super) fn duplicate_order(case: &Case<'_>) -> Vec<Finding> {
             .proved_by(read.map(|event| event.id))
             .blamed(blame_pair(case, &rows, last));
         finding.parties = rows.iter().map(|row| Party::from(&table[*row])).collect();
-        finding.key = rows.first().map(|row| table[*row].key.clone()).unwrap_or_default();
+        finding.key = rows.first().map(|row| table[*row].key.to_string()).unwrap_or_default();
         found.push(finding);
     }
     found.sort_by_key(|finding| finding.from_us);

@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 
 use super::interval::{Interval, Moment};
 use crate::history::{Attempt, EventId, History, Name};
-use gather::{Gathering, Witnesses};
+use gather::Gathering;
 
 /// An event that put a grant's record on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,9 +75,9 @@ pub struct Act {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Which lock; empty when nothing tells.
-    pub key: String,
+    pub key: Name,
     /// The owner, as the record and the resource know it.
-    pub owner: String,
+    pub owner: Name,
     /// The attempt of one of our clients that the owner names. `None` for owners of
     /// whom the history has no client's side.
     pub attempt: Option<Attempt>,
@@ -194,8 +194,7 @@ impl Grants {
     /// Builds the table. Without records (`lock_has_records` false) no grant has a
     /// promise: belief and effects only. A grant stands on records at `quorum` servers.
     pub fn of(history: &History, lock_has_records: bool, quorum: u16) -> Grants {
-        let witnesses = Witnesses::of(history);
-        Gathering::new(history, &witnesses, quorum).gather(history).finish(lock_has_records)
+        Gathering::new(history, quorum).gather().finish(lock_has_records)
     }
 
     /// The rows.

@@ -14,7 +14,7 @@ use crate::history::OrderAnswer;
 pub(super) fn lost_order(case: &Case<'_>) -> Vec<Finding> {
     let books = Books::of(case.history);
     let Some((read, _, sales)) = books.ledger else { return Vec::new() };
-    let has: BTreeSet<&str> = sales.iter().map(|(_, order)| order.as_str()).collect();
+    let has: BTreeSet<&str> = sales.iter().map(|(_, order)| &**order).collect();
     let told = accepted_sales(case);
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();

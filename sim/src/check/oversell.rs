@@ -69,7 +69,7 @@ fn unit_sold(
             .proved_by(known.iter().map(|sale| sale.event).chain([books.id]))
             .blamed(blame_pair(case, &rows, last));
     finding.parties = rows.iter().map(|row| Party::from(&table[*row])).collect();
-    finding.key = rows.first().map(|row| table[*row].key.clone()).unwrap_or_default();
+    finding.key = rows.first().map(|row| table[*row].key.to_string()).unwrap_or_default();
     finding
 }
 

@@ -75,7 +75,7 @@ pub(super) fn losses(
                 }
             }
             What::RecordExpired { key, owner } | What::RecordLost { key, owner, .. } => {
-                let Some(row) = newest.get(&(key.as_str(), owner.as_str())).copied() else {
+                let Some(row) = newest.get(&(&**key, &**owner)).copied() else {
                     continue;
                 };
                 let how = vanished(&event.what);
@@ -91,9 +91,9 @@ pub(super) fn losses(
                 };
                 followed.retain(|row, _| !over(row));
                 let has: BTreeSet<(&str, &str)> =
-                    records.iter().map(|(key, owner)| (key.as_str(), owner.as_str())).collect();
+                    records.iter().map(|(key, owner)| (&**key, &**owner)).collect();
                 for row in followed.keys().copied().collect::<Vec<_>>() {
-                    if has.contains(&(rows[row].key.as_str(), rows[row].owner.as_str())) {
+                    if has.contains(&(&*rows[row].key, &*rows[row].owner)) {
                         followed.insert(row, event.node.clone());
                     } else if rows[row].is_promised(moment) {
                         lose(row, &mut followed, Vanished::Failover);
@@ -135,7 +135,7 @@ fn losses_of_quorums(history: &History, grants: &Grants, quorum: usize) -> BTree
         else {
             continue;
         };
-        let Some((row, servers)) = records.get_mut(&(key.as_str(), owner.as_str())) else {
+        let Some((row, servers)) = records.get_mut(&(&**key, &**owner)) else {
             continue;
         };
         if matches!(event.what, What::RecordSet { .. }) {

@@ -32,7 +32,7 @@ fn deleted(case: &Case<'_>) -> Vec<Finding> {
             continue;
         };
         let moment = Moment::of(event);
-        let of_owner = owners.get(&(key.as_str(), owner.as_str()));
+        let of_owner = owners.get(&(&**key, &**owner));
         let promised = of_owner.into_iter().flatten().find(|row| rows[**row].is_promised(moment));
         let Some(grant) = promised.map(|row| &rows[*row]) else { continue };
         let left = Interval::new(moment, grant.promise_end().unwrap_or(moment));
@@ -96,7 +96,7 @@ fn released_by_a_stranger(case: &Case<'_>) -> Vec<Finding> {
         let detail = Detail::WrongRelease { node: event.node.clone() };
         let blame = Blame {
             parted: Parted::RecordDeleted,
-            owners: vec![grant.owner.clone()],
+            owners: vec![grant.owner.to_string()],
             ..Blame::default()
         };
         let finding = Finding::new(case.history, Kind::WrongRelease, &[grant], left, detail);

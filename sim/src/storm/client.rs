@@ -55,8 +55,9 @@ impl Client {
         let ordinal = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
         let attempt = Attempt { client: self.name.clone(), ordinal };
         let owner = Owner::named(attempt.to_string());
-        let key = KEY.to_owned();
-        let asked = What::AcquireInvoked { attempt: attempt.clone(), key, shared: false };
+        let key: Name = KEY.into();
+        let asked =
+            What::AcquireInvoked { attempt: attempt.clone(), key: key.clone(), shared: false };
         let invoked = self.say(None, asked);
         let patience = Duration::from_micros(self.workload.patience.0);
         let acquire = lock.acquire(KEY, &owner, patience);
@@ -65,8 +66,7 @@ impl Client {
         let dropped = || LockError::Indeterminate { reason: DROPPED.to_owned() };
         let result = result.unwrap_or_else(|| Err(dropped()));
         let outcome = outcome_of(&result);
-        let returned =
-            What::AcquireReturned { attempt: attempt.clone(), key: KEY.to_owned(), outcome };
+        let returned = What::AcquireReturned { attempt: attempt.clone(), key, outcome };
         let granted = self.say(Some(invoked), returned);
         if let Ok(guard) = result {
             self.hold(host, guard, &attempt, granted, stock).await;

@@ -13,6 +13,7 @@ use super::conductor::{Conductor, Patience, Stop};
 use super::locks::{self, LockFactory};
 use super::observe::{ConductorCell, FailoverWatch, RedisWatch, StockWatch};
 use super::place;
+use super::reseed::Reseed;
 use crate::check::Setting;
 use crate::disk::{self, Disk};
 use crate::engine::clock::ClockChange;
@@ -61,7 +62,8 @@ struct Scene {
     failure: Arc<OnceLock<String>>,
 }
 
-/// Runs `plan` on `engine`, on this thread.
+/// Runs `plan` on `engine`, on this thread, which is this run's alone; with `reseed`, all
+/// draws after an event are others.
 ///
 /// # Errors
 /// When the lock cannot be built.
@@ -69,6 +71,7 @@ pub fn run(
     plan: &Plan,
     engine: &dyn Engine,
     lock_factory: &LockFactory,
+    reseed: Option<Reseed>,
 ) -> Result<Outcome, String> {
     let names: Vec<Name> = plan.topology.nodes().into_iter().map(Name::from).collect();
     let world = World::new(plan.seed.0, names.iter().cloned());
@@ -76,6 +79,10 @@ pub fn run(
     let _senses = engine.gives_senses().then(|| senses::enter(&world));
     let clock = world.clone();
     let recorder = Recorder::new(move || clock.now_us());
+    if let Some(reseed) = reseed {
+        // Before anybody else listens: what an event sets off is its future.
+        reseed.wait(&recorder);
+    }
     let redis = names.iter().enumerate().filter(|(_, name)| name.starts_with("redis-"));
     let gates = redis.map(|(index, _)| (NodeId(index as u16), ReplicationGate::default()));
     let disks = names.iter().enumerate().map(|(index, name)| {
@@ -207,6 +214,7 @@ fn opening(
         let node: Name = "stock-1".into();
         let books = move |recorder: &Recorder| {
             let sales = stock.lock().unwrap_or_else(PoisonError::into_inner).ledger();
+            let sales = sales.into_iter().map(|(unit, order)| (unit, order.into())).collect();
             recorder.record(&node, What::Ledger { units, sales });
         };
         let conductor = Conductor::open(ground, &scene.plan, patience, scene.stop.clone(), books);

@@ -84,7 +84,8 @@ fn reply(history: &History, who: &str) -> Option<Moment> {
 }
 
 fn sets(history: &History, who: &str) -> Vec<Moment> {
-    let set = |event: &&Event| matches!(&event.what, What::RecordSet { owner, .. } if owner == who);
+    let set =
+        |event: &&Event| matches!(&event.what, What::RecordSet { owner, .. } if **owner == *who);
     history.iter().filter(set).map(Moment::of).collect()
 }
 
@@ -98,8 +99,8 @@ fn ends(history: &History, who: &str) -> (Vec<Moment>, Vec<Moment>) {
         let at = Moment::of(event);
         let is_own = |attempt: &crate::history::Attempt| client && attempt.to_string() == who;
         match &event.what {
-            What::RecordReleased { owner, .. } if owner == who => promise.push(at),
-            What::SessionExpired { records, .. } if records.iter().any(|(_, o)| o == who) => {
+            What::RecordReleased { owner, .. } if **owner == *who => promise.push(at),
+            What::SessionExpired { records, .. } if records.iter().any(|(_, o)| **o == *who) => {
                 promise.push(at);
             }
             What::AcquireReturned { attempt, outcome: AcquireOutcome::Granted { .. }, .. }
@@ -144,7 +145,7 @@ fn last_reply(history: &History, who: &str) -> Moment {
 fn is_shared(history: &History, who: &str) -> bool {
     history.iter().any(|event| match &event.what {
         What::AcquireInvoked { attempt, shared, .. } => *shared && attempt.to_string() == who,
-        What::RecordSet { owner, shared, .. } => *shared && owner == who,
+        What::RecordSet { owner, shared, .. } => *shared && **owner == *who,
         _ => false,
     })
 }
@@ -185,11 +186,11 @@ fn is_promised(history: &History, who: &str, at: Moment) -> bool {
             continue;
         }
         let renews = match &event.what {
-            What::RecordExtended { owner, .. } => owner == who,
+            What::RecordExtended { owner, .. } => **owner == *who,
             // Nested: between the first reply and the last.
             What::RecordSet { owner, .. } => {
                 let nested = reply.is_some_and(|reply| reply < moment) && moment < last;
-                owner == who && (!client || nested)
+                **owner == *who && (!client || nested)
             }
             _ => false,
         };
@@ -246,18 +247,18 @@ fn in_turns(history: &History) -> Pairs {
             What::RecordReleased { owner, .. }
             | What::RecordExpired { owner, .. }
             | What::RecordLost { owner, .. } => {
-                over.insert(owner.as_str());
+                over.insert(&**owner);
             }
             What::SessionExpired { records, .. } => {
-                over.extend(records.iter().map(|(_, owner)| owner.as_str()));
+                over.extend(records.iter().map(|(_, owner)| &**owner));
             }
             What::RecordSet { owner, .. }
-                if over.remove(owner.as_str()) && !witnessed(history, owner) =>
+                if over.remove(&**owner) && !witnessed(history, owner) =>
             {
                 *grants.entry(owner).or_default() += 1;
             }
             What::Effect { owner, accepted: true, .. } => {
-                acts.push((owner, grants.get(owner.as_str()).copied().unwrap_or(0)));
+                acts.push((owner, grants.get(&**owner).copied().unwrap_or(0)));
             }
             _ => {}
         }

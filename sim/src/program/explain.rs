@@ -1,0 +1,13 @@
+//! `lockstorm explain`.
+use clap::Args;
+use super::exit::Failure;
+use super::plan_source::PlanArguments;
+/// `explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArguments {
+    /// The plan.
+    #[command(flatten)]
+    pub plan: PlanArguments,
+}
+/// x
+pub fn explain(_arguments: &ExplainArguments) -> Result<u8, Failure> { Ok(0) }
