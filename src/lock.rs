@@ -115,4 +115,16 @@ pub trait Lock: Send + Sync {
     /// How long, after every fault has healed, a lock whose holder died may stay
     /// closed to a waiter that keeps asking.
     fn takeover_bound(&self) -> Duration;
+
+    /// How long, after every fault has healed, a holder whose grant is lost may stay
+    /// without being told through [`Guard::lost`]. `None`: nobody tells.
+    fn loss_notice_bound(&self) -> Option<Duration> {
+        None
+    }
+
+    /// How often a waiter may be passed over by requests that reached the backend after
+    /// its own. `None`: as often as it happens.
+    fn bypass_bound(&self) -> Option<u32> {
+        None
+    }
 }

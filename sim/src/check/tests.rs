@@ -8,6 +8,7 @@ mod oracle;
 mod oracle_liveness;
 mod oracle_resource;
 mod pitfalls;
+mod quorum;
 mod stock;
 mod tokens;
 mod twins;

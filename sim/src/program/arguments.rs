@@ -56,10 +56,11 @@ pub enum Verb {
 /// Which storm.
 #[derive(Debug, Clone, Args)]
 pub struct StormArguments {
-    /// The scenario: redis-failover, redis-single or redis-long-lease.
+    /// The scenario: redis-failover, redis-single, redis-long-lease or redlock-five.
     #[arg(long, default_value = "redis-failover")]
     pub scenario: String,
-    /// The lock under test: redis, or none (which must fail).
+    /// The lock under test: redis, redis-watchdog, redis-wait, redlock, or none (which must
+    /// fail).
     #[arg(long, default_value = "redis")]
     pub lock: String,
     /// How much of the fence the stock uses.

@@ -101,8 +101,8 @@ pub fn run(
         lock_factory: lock_factory.clone(),
         failure: Arc::default(),
     });
-    let bound = takeover_bound(&scene)?;
-    let patience = patience(plan, bound);
+    let bounds = bounds(&scene)?;
+    let patience = patience(plan, bounds.takeover);
     let factories = names.iter().enumerate().map(|(index, name)| {
         let node = NodeId(index as u16);
         announced(&scene, name, scene.factory(node, name))
@@ -128,6 +128,9 @@ pub fn run(
     let setting = Setting {
         fence: plan.fence,
         takeover_bound_us: Some(patience.takeover_us),
+        bypass_bound: bounds.bypass,
+        loss_notice_bound_us: bounds.loss_notice.map(micros),
+        quorum: locks::quorum(plan),
         faults: plan.faults.len(),
         lock_has_records: locks::has_records(&plan.lock.name),
         ..Setting::default()
@@ -135,9 +138,17 @@ pub fn run(
     Ok(Outcome { history, trace_hash, setting, ending })
 }
 
-/// The lock's own bound, and the time in which the controller replaces a master.
-fn takeover_bound(scene: &Scene) -> Result<Duration, String> {
-    // The bound is a matter of options, not of a node. The production machine has no place
+/// What a lock declares of itself, in this plan.
+struct Bounds {
+    takeover: Duration,
+    loss_notice: Option<Duration>,
+    bypass: Option<u32>,
+}
+
+/// The lock's own bounds, and to its takeover the time in which the controller replaces a
+/// master.
+fn bounds(scene: &Scene) -> Result<Bounds, String> {
+    // Bounds are a matter of options, not of a node. The production machine has no place
     // here: what a lock draws or reads as it is made would come from outside of the seed.
     let host = current::nobody(scene.world.clone());
     let lock = (scene.lock_factory)(&host, &scene.plan)?;
@@ -145,16 +156,23 @@ fn takeover_bound(scene: &Scene) -> Result<Duration, String> {
         true => Duration::from_micros(scene.plan.topology.down_after.0) + Duration::from_secs(3),
         false => Duration::ZERO,
     };
-    Ok(lock.takeover_bound() + failover)
+    // Whoever never looks cannot be told.
+    let listens = scene.plan.workload.deadline_check;
+    Ok(Bounds {
+        takeover: lock.takeover_bound() + failover,
+        loss_notice: lock.loss_notice_bound().filter(|_| listens),
+        bypass: lock.bypass_bound(),
+    })
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn patience(plan: &Plan, bound: Duration) -> Patience {
     let workload = &plan.workload;
     let round_us = workload.patience.0 + 2 * workload.slow_work.0 + 2 * workload.work.0;
-    Patience {
-        takeover_us: u64::try_from(bound.as_micros()).unwrap_or(u64::MAX),
-        settle_us: round_us + 20 * plan.lock.command_timeout.0,
-    }
+    Patience { takeover_us: micros(bound), settle_us: round_us + 20 * plan.lock.command_timeout.0 }
 }
 
 /// Each start of a node is an event.
@@ -239,6 +257,7 @@ impl Scene {
     fn redis(self: &Arc<Self>, node: NodeId, name: &Name) -> Factory {
         let config = match &**name {
             "redis-1" => ConfigFile::new(),
+            _ if self.plan.topology.independent => ConfigFile::new(),
             _ => ConfigFile::replica_of("redis-1", REDIS_PORT),
         };
         let announced_name = Some(name.to_string());

@@ -37,7 +37,7 @@ pub(crate) fn write_at(out: &mut String, prefix: &str, plan: &Plan) {
 }
 
 fn write_section(out: &mut String, section: &str, plan: &Plan) {
-    for key in KEYS.iter().filter(|key| key.section == section) {
+    for key in KEYS.iter().filter(|key| key.section == section && (key.matters)(plan)) {
         let _ = writeln!(out, "{} = {}", key.name, (key.show)(plan));
     }
 }
