@@ -21,14 +21,7 @@ fn worker(name: &str) -> PathBuf {
 }
 
 fn quarry() -> Quarry {
-    Quarry {
-        scenario: "redis-failover".to_owned(),
-        lock: "redis".to_owned(),
-        fence: Fence::Off,
-        engine: "event".to_owned(),
-        faults: true,
-        settings: Vec::new(),
-    }
+    Quarry::new("redis-failover", "redis", Fence::Off)
 }
 
 fn hunt(program: PathBuf, seeds: u64, limit: Duration) -> std::io::Result<Vec<Summary>> {

@@ -45,7 +45,7 @@ use std::path::Path;
 use super::{Complaint, Plan, PlanError};
 use document::Document;
 
-pub use write::write;
+pub use write::{write, write_faults};
 
 /// Reads a plan from `text`; `name` is what errors call it.
 ///

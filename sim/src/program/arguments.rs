@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use lockstorm_sim::history::edn::Model;
-use lockstorm_sim::plan::{Fence, Micros, Seed};
+use lockstorm_sim::plan::{Draws, Fence, Micros, Seed};
 use lockstorm_sim::seeds::Shelf;
 
 /// Puts distributed locks through a storm, by seed.
@@ -65,6 +65,9 @@ pub struct StormArguments {
     /// Calm weather: the plans without their faults.
     #[arg(long)]
     pub calm: bool,
+    /// What the seeds draw from.
+    #[arg(long, value_enum, default_value_t = DrawsArgument::First)]
+    pub draws: DrawsArgument,
     /// The engine.
     #[arg(long, value_enum, default_value_t = EngineArgument::Event)]
     pub engine: EngineArgument,
@@ -297,6 +300,26 @@ impl FenceArgument {
             FenceArgument::Off => "off",
             FenceArgument::Write => "write",
             FenceArgument::Full => "full",
+        }
+    }
+}
+
+/// `--draws`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DrawsArgument {
+    /// Crashes, pauses, cuts, slow links, lag, clocks.
+    First,
+    /// Also bursts, partitions node by node, resets, cancelled futures, hangs, frozen and
+    /// slewed clocks.
+    Wide,
+}
+
+impl DrawsArgument {
+    /// As the plan has it.
+    pub fn draws(self) -> Draws {
+        match self {
+            DrawsArgument::First => Draws::First,
+            DrawsArgument::Wide => Draws::Wide,
         }
     }
 }

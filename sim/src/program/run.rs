@@ -15,7 +15,7 @@ use lockstorm_sim::storm::confirm::{self, Confirmation};
 use lockstorm_sim::storm::repeat::Repetition;
 use lockstorm_sim::storm::{self, Run, locks};
 
-use super::arguments::{EngineArgument, Format, ReplayArguments, RunArguments, StormArguments};
+use super::arguments::{DrawsArgument, EngineArgument, Format, ReplayArguments, RunArguments, StormArguments};
 use super::exit::Failure;
 use super::say::{manner, say};
 
@@ -158,6 +158,7 @@ pub fn quarry(storm: &StormArguments) -> Result<Quarry, Failure> {
         fence: storm.fence.fence(),
         engine: storm.engine.name().to_owned(),
         faults: !storm.calm,
+        draws: storm.draws.draws(),
         settings: storm.settings.clone(),
     })
 }
@@ -190,6 +191,9 @@ fn rest(storm: &StormArguments) -> String {
     }
     if storm.calm {
         rest.push_str(" --calm");
+    }
+    if storm.draws != DrawsArgument::First {
+        rest.push_str(&format!(" --draws {}", storm.draws.draws().name()));
     }
     if storm.engine != EngineArgument::Event {
         rest.push_str(&format!(" --engine {}", storm.engine.name()));
