@@ -25,8 +25,8 @@ pub mod worker;
 use serde::{Deserialize, Serialize};
 
 use crate::check::{Kind, Verdict};
-use crate::plan::{Draws, Fault, Fence, Plan, PlanError, Seed, file, scenario};
 use crate::history::{Event, What};
+use crate::plan::{Draws, Fault, Fence, Plan, PlanError, Seed, file, scenario};
 use crate::storm::Run;
 
 /// Which storm is hunted.

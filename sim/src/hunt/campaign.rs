@@ -27,10 +27,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::course::{Shard, Step, Strategy};
+use super::course::{Seeds, Shard, Step, Strategy};
 use super::{Quarry, Summary};
 use crate::check::{Kind, Verdict};
-use crate::plan::Seed;
 
 /// Version of the folder's files.
 pub const SCHEMA: u32 = 1;
@@ -49,8 +48,8 @@ pub struct Identity {
     pub quarry: Quarry,
     /// How.
     pub strategy: Strategy,
-    /// From which seed.
-    pub seed: Seed,
+    /// From which seeds.
+    pub seeds: Seeds,
     /// How many runs, if that was said.
     pub runs: Option<u64>,
     /// Whether it goes on until its time is over.
@@ -65,7 +64,9 @@ impl Identity {
         let text = |value: &dyn std::fmt::Debug| format!("{value:?}");
         let runs = |identity: &Identity| identity.runs.map_or("none".to_owned(), |n| n.to_string());
         let shard = |identity: &Identity| {
-            identity.shard.map_or("none".to_owned(), |shard| format!("{}/{}", shard.index, shard.of))
+            identity
+                .shard
+                .map_or("none".to_owned(), |shard| format!("{}/{}", shard.index, shard.of))
         };
         let pairs = [
             ("--scenario", self.quarry.scenario.clone(), other.quarry.scenario.clone()),
@@ -76,7 +77,8 @@ impl Identity {
             ("--set", text(&self.quarry.settings), text(&other.quarry.settings)),
             ("--calm", text(&!self.quarry.faults), text(&!other.quarry.faults)),
             ("--strategy", self.strategy.name().to_owned(), other.strategy.name().to_owned()),
-            ("--seed", self.seed.to_string(), other.seed.to_string()),
+            ("--seed", self.seeds.first.to_string(), other.seeds.first.to_string()),
+            ("--seed", self.seeds.calm.to_string(), other.seeds.calm.to_string()),
             ("--seeds", runs(self), runs(other)),
             ("--for", text(&self.endless), text(&other.endless)),
             ("--shard", shard(self), shard(other)),
@@ -87,7 +89,6 @@ impl Identity {
         differs.map(|(name, here, there)| format!("{name} is {here} here and {there} there"))
     }
 }
-
 
 /// One line of the journal: a run without what follows from its number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -124,11 +124,8 @@ impl Certificate {
         subject.extend(set.map(|set| text(("set", &set))));
         let moments = survey.moments.iter();
         let moments = moments.map(|m| (m.shape.to_string(), m.anchor.to_string())).collect();
-        let certificate = Certificate {
-            head: Head { subject, notes: Vec::new() },
-            moments,
-            outcomes,
-        };
+        let certificate =
+            Certificate { head: Head { subject, notes: Vec::new() }, moments, outcomes };
         let mut notes = vec![
             text(("seed", &survey.plan.seed.to_string())),
             text(("lockstorm", env!("CARGO_PKG_VERSION"))),
@@ -214,9 +211,8 @@ impl Certificate {
                 continue;
             }
             let (moment, fault) = key;
-            let line = |sign, outcome: &Outcome| {
-                format!("{sign} {moment} | {fault} | {}", outcome.text())
-            };
+            let line =
+                |sign, outcome: &Outcome| format!("{sign} {moment} | {fault} | {}", outcome.text());
             lines.extend(was.map(|outcome| line('-', outcome)));
             lines.extend(is.map(|outcome| line('+', outcome)));
         }

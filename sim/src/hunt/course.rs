@@ -49,6 +49,17 @@ impl Strategy {
     }
 }
 
+/// From which seeds on a hunt goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Seeds {
+    /// The first that is drawn from.
+    pub first: Seed,
+    /// The first that the fault-free run is sought from. It stays when fresh seeds are
+    /// drawn, so that certificates stay comparable.
+    pub calm: Seed,
+}
+
 /// Where a step comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -112,20 +123,21 @@ impl Course {
         quarry: &Quarry,
         engine: &dyn Engine,
         strategy: Strategy,
-        first: Seed,
+        seeds: Seeds,
         budget: Option<u64>,
         endless: bool,
     ) -> Result<Course, PlanError> {
         let survey = match strategy {
             Strategy::Swarm => None,
-            _ => Some(moments::survey(quarry, engine, first)?),
+            _ => Some(moments::survey(quarry, engine, seeds.calm)?),
         };
+        let first = seeds.first;
         let trials = survey.as_ref().map(certificate::trials).unwrap_or_default();
         let mut order: Vec<usize> = (0..trials.len()).collect();
         order.sort_by_cached_key(|index| {
             let (moment, fault) = trials[*index].key();
             let entity = format!("{moment} | {fault}");
-            (Draw::new(first.0, "hunt/singles", &entity).bits(), *index)
+            (Draw::new(seeds.calm.0, "hunt/singles", &entity).bits(), *index)
         });
         let singles = trials.len() as u64;
         let budget = match (budget, strategy) {
@@ -134,7 +146,7 @@ impl Course {
             (None, _) if endless => None,
             (None, _) => Some(singles + DEFAULT_RUNS),
         };
-        let pairs = Pairs::new(first);
+        let pairs = Pairs::new(seeds.calm);
         Ok(Course {
             strategy,
             first,

@@ -153,8 +153,9 @@ impl Menu<'_> {
             ("holder", self.holder(), &[Brief, Takeover, PastLease][..]),
             ("master", MASTER.to_owned(), &[Brief, Takeover, PastLease][..]),
         ];
-        victims
-            .extend(self.replicas().first().map(|node| ("replica", node.clone(), &[PastLease][..])));
+        victims.extend(
+            self.replicas().first().map(|node| ("replica", node.clone(), &[PastLease][..])),
+        );
         if self.has_sentinel() {
             victims.push(("sentinel", SENTINEL_NODE.to_owned(), &[PastLease][..]));
         }
@@ -170,7 +171,11 @@ impl Menu<'_> {
             self.add(format!("pause holder's {group}"), kind, Some(PastLease));
         }
         for length in self.lengths(&[Takeover, PastLease]) {
-            self.add("hang holder".to_owned(), FaultKind::Hang { node: self.holder() }, Some(length));
+            self.add(
+                "hang holder".to_owned(),
+                FaultKind::Hang { node: self.holder() },
+                Some(length),
+            );
         }
     }
 
@@ -234,7 +239,9 @@ impl Menu<'_> {
         }
         for (name, from, to) in links {
             // Slower for long by a little; for a moment by more than the lease.
-            for (by, word, length) in [(Brief, "a little", PastLease), (PastLease, "a lease", Brief)] {
+            for (by, word, length) in
+                [(Brief, "a little", PastLease), (PastLease, "a lease", Brief)]
+            {
                 let extra = by.lasts(self.plan).unwrap_or(Micros(self.plan.duration.0 / 2));
                 let kind = FaultKind::SlowLink { from: from.clone(), to: to.clone(), extra };
                 self.add(format!("slow-link {name} by {word}"), kind, Some(length));

@@ -162,7 +162,8 @@ fn json_of_a_hunt_counts_and_holds_its_failures() {
     let summaries = hunt(&[(sample::safe(), 40), (sample::replication_lag(), 1)]);
     let of = |repetition: &Repetition| {
         let failures = vec![json::run_value(&failure(&run, repetition, None))];
-        let text = json::hunt_json(&quarry, &summaries, failures);
+        let tally = Tally::of(&summaries);
+        let text = json::hunt_json(&quarry, tally, "aaaa".to_owned(), failures, &[]);
         serde_json::from_str::<serde_json::Value>(&text).unwrap()
     };
     let value = of(&Repetition::FreshProcess);

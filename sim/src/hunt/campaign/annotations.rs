@@ -14,10 +14,8 @@ fn annotation(failure: &Told) -> String {
         _ => "error",
     };
     let title = property(&format!("lockstorm: {}", failure.signature));
-    let message = data(&format!(
-        "{} runs; first: {}\n{}",
-        failure.runs, failure.label, failure.reproduce
-    ));
+    let message =
+        data(&format!("{} runs; first: {}\n{}", failure.runs, failure.label, failure.reproduce));
     format!("::{level} title={title}::{message}")
 }
 

@@ -110,7 +110,7 @@ pub fn evidence(
         quarry.fence.name(),
         identity.lockstorm,
         quarry.engine,
-        identity.seed
+        identity.seeds.first
     );
     // Writing to a string does not fail.
     let _ = writeln!(out, "| part | holds | what |\n|---|---|---|");

@@ -45,7 +45,7 @@ pub fn summary(identity: &Identity, book: &Book, course: &Course, told: &[Told])
         out,
         "Strategy {}, seeds from {}, engine {}, lockstorm {}.\n",
         identity.strategy.name(),
-        identity.seed,
+        identity.seeds.first,
         quarry.engine,
         identity.lockstorm
     );

@@ -52,10 +52,7 @@ pub fn merge(folders: &[PathBuf]) -> Result<Merged, String> {
         take(folder, &mut merged)?;
         let missing = (1..=shard.of).find(|index| !seen.contains_key(index));
         if let (Some(missing), true) = (missing, Some(folder) == folders.last()) {
-            return Err(format!(
-                "shard {missing} of {} is missing; name its folder too",
-                shard.of
-            ));
+            return Err(format!("shard {missing} of {} is missing; name its folder too", shard.of));
         }
     }
     let (_, identity) = first.ok_or("there is nothing to merge; name the folders of all shards")?;

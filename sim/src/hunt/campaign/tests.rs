@@ -1,7 +1,7 @@
 use super::*;
 use crate::hunt::Task;
 use crate::hunt::course::Source;
-use crate::plan::Fence;
+use crate::plan::{Fence, Seed};
 
 fn identity() -> Identity {
     Identity {
@@ -10,7 +10,7 @@ fn identity() -> Identity {
         build: "aaaa".to_owned(),
         quarry: Quarry::new("redis-failover", "redis", Fence::Full),
         strategy: Strategy::Portfolio,
-        seed: Seed(7),
+        seeds: Seeds { first: Seed(7), calm: Seed(0) },
         runs: Some(100),
         endless: false,
         shard: None,
@@ -72,7 +72,10 @@ fn what_is_not_this_hunt_is_refused_in_one_sentence() {
     let journal = open(&identity()).unwrap();
     let mut errors = vec![open(&identity()).unwrap_err()];
     drop(journal);
-    errors.push(open(&Identity { seed: Seed(8), ..identity() }).unwrap_err());
+    errors.push(
+        open(&Identity { seeds: Seeds { first: Seed(8), calm: Seed(0) }, ..identity() })
+            .unwrap_err(),
+    );
     errors.push(open(&Identity { build: "cccc".to_owned(), ..identity() }).unwrap_err());
     let path = folder.path().join(JOURNAL_FILE);
     fs::write(&path, "{\"number\":1}\n{\"number\":2}\n").unwrap();

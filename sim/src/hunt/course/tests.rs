@@ -7,7 +7,8 @@ use crate::plan::Fence;
 
 fn course(strategy: Strategy, budget: Option<u64>) -> Course {
     let quarry = Quarry::new("redis-single", "redis", Fence::Off);
-    Course::new(&quarry, &EventEngine, strategy, Seed(7), budget, false).unwrap()
+    let seeds = Seeds { first: Seed(7), calm: Seed(7) };
+    Course::new(&quarry, &EventEngine, strategy, seeds, budget, false).unwrap()
 }
 
 /// What a worker might have told: every third is inert, every seventh breaks.
@@ -28,7 +29,8 @@ fn walk(course: &mut Course, shard: Option<Shard>) -> Vec<Step> {
         if round.is_empty() {
             return steps;
         }
-        for step in round.iter().filter(|step| course.is_of(step, shard)).cloned().collect::<Vec<_>>()
+        for step in
+            round.iter().filter(|step| course.is_of(step, shard)).cloned().collect::<Vec<_>>()
         {
             course.note(&step, &told(&step));
             steps.push(step);

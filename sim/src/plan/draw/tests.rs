@@ -14,7 +14,8 @@ fn every_drawn_plan_is_possible_and_survives_its_file() {
         .iter()
         .flat_map(|scenario| scenario::LOCKS.iter().map(move |lock| (scenario, lock.name)));
     for (scenario, lock) in cases {
-        for (seed, draws) in (0..1_000).flat_map(|seed| [(seed, Draws::First), (seed, Draws::Wide)]) {
+        for (seed, draws) in (0..1_000).flat_map(|seed| [(seed, Draws::First), (seed, Draws::Wide)])
+        {
             let base = scenario::default_plan(scenario.name, lock, Fence::Off).unwrap();
             let plan = Plan::from_seed_by(draws, base, Seed(seed), &[]).unwrap();
             assert_eq!(first_problem(&plan), Ok(()), "{} {seed}", scenario.name);

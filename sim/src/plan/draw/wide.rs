@@ -64,8 +64,11 @@ fn swizzle(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let plan = weather.plan;
     let target = weather.target(draw);
     let all = plan.topology.nodes();
-    let servers: Vec<String> =
-        all.iter().filter(|node| !node.starts_with("app-") && *node != STOCK_NODE).cloned().collect();
+    let servers: Vec<String> = all
+        .iter()
+        .filter(|node| !node.starts_with("app-") && *node != STOCK_NODE)
+        .cloned()
+        .collect();
     let going = shuffled(&servers, draw);
     let coming = shuffled(&servers, draw);
     // A random part of them, and never nobody.
@@ -187,7 +190,8 @@ fn slew(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let node = clock_of(weather, draw);
     let ppm = [500, 10_000, 100_000][usize::try_from(draw.below(3)).unwrap_or(0)];
     let lasts = weather.share(draw, 50, 350);
-    let by_us = i64::try_from(u128::from(lasts.0) * u128::from(ppm) / 1_000_000).unwrap_or(1).max(1);
+    let by_us =
+        i64::try_from(u128::from(lasts.0) * u128::from(ppm) / 1_000_000).unwrap_or(1).max(1);
     let by_us = if draw.chance(500) { by_us } else { -by_us };
     let when = weather.begin(draw);
     let when = match when {

@@ -47,6 +47,14 @@ pub fn write_faults(faults: &[Fault]) -> String {
     out
 }
 
+/// A fault in one line: `{ kind = "pause", node = "app-1", … }`.
+pub fn inline_fault(fault: &Fault) -> String {
+    let mut out = String::new();
+    write_fault(&mut out, fault);
+    let keys: Vec<&str> = out.lines().collect();
+    format!("{{ {} }}", keys.join(", "))
+}
+
 fn write_section(out: &mut String, section: &str, plan: &Plan) {
     for key in KEYS.iter().filter(|key| key.section == section) {
         let _ = writeln!(out, "{} = {}", key.name, (key.show)(plan));
