@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use lockstorm::lock::Promises;
 use lockstorm::stock::{Stock, StockClient, StockServer};
 
 use super::cancelling::Cancelling;
@@ -94,7 +95,7 @@ pub fn run(
         lock_factory: lock_factory.clone(),
         failure: Arc::default(),
     });
-    let bound = takeover_bound(&scene)?;
+    let (bound, promises) = declared(&scene)?;
     let patience = patience(plan, bound);
     let factories = names.iter().enumerate().map(|(index, name)| {
         let node = NodeId(index as u16);
@@ -123,14 +124,18 @@ pub fn run(
         takeover_bound_us: Some(patience.takeover_us),
         faults: plan.faults.len(),
         lock_has_records: locks::has_records(&plan.lock.name),
+        ordered_tokens: promises.ordered_tokens,
+        bypass_bound: promises.bypass_bound,
+        loss_notice_bound_us: promises.loss_notice_bound.map(micros),
         ..Setting::default()
     };
     Ok(Outcome { history, trace_hash, setting, ending })
 }
 
-/// The lock's own bound, and the time in which the controller replaces a master.
-fn takeover_bound(scene: &Scene) -> Result<Duration, String> {
-    // The bound is a matter of options, not of a node. The production machine has no place
+/// What the lock declares: its takeover bound, with the time in which the controller
+/// replaces a master, and what else it promises.
+fn declared(scene: &Scene) -> Result<(Duration, Promises), String> {
+    // It is a matter of options, not of a node. The production machine has no place
     // here: what a lock draws or reads as it is made would come from outside of the seed.
     let host = current::nobody(scene.world.clone());
     let lock = (scene.lock_factory)(&host, &scene.plan)?;
@@ -138,16 +143,17 @@ fn takeover_bound(scene: &Scene) -> Result<Duration, String> {
         true => Duration::from_micros(scene.plan.topology.down_after.0) + Duration::from_secs(3),
         false => Duration::ZERO,
     };
-    Ok(lock.takeover_bound() + failover)
+    Ok((lock.takeover_bound() + failover, lock.promises()))
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn patience(plan: &Plan, bound: Duration) -> Patience {
     let workload = &plan.workload;
     let round_us = workload.patience.0 + 2 * workload.slow_work.0 + 2 * workload.work.0;
-    Patience {
-        takeover_us: u64::try_from(bound.as_micros()).unwrap_or(u64::MAX),
-        settle_us: round_us + 20 * plan.lock.command_timeout.0,
-    }
+    Patience { takeover_us: micros(bound), settle_us: round_us + 20 * plan.lock.command_timeout.0 }
 }
 
 /// Each start of a node is an event.
@@ -188,9 +194,12 @@ fn opening(
         let units = scene.plan.workload.units;
         let node: Name = "stock-1".into();
         let books = move |recorder: &Recorder| {
-            let sales = stock.lock().unwrap_or_else(PoisonError::into_inner).ledger();
+            let stock = stock.lock().unwrap_or_else(PoisonError::into_inner);
+            let (sales, left) = (stock.ledger(), i64::from(stock.left()));
+            drop(stock);
             let sales = sales.into_iter().map(|(unit, order)| (unit, order.into())).collect();
             recorder.record(&node, What::Ledger { units, sales });
+            recorder.record(&node, What::StockCounted { units, left, reserved: 0 });
         };
         let conductor = Conductor::open(ground, &scene.plan, patience, scene.stop.clone(), books);
         // Set once, here: neither cell can be full.
