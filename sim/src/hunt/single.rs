@@ -10,9 +10,7 @@
 //! Not on the menu: disks, as long as no server of a scenario has one; and the tolerances
 //! of a sound clock beside one sample of them.
 
-use crate::plan::{
-    Anchor, Fault, FaultKind, Micros, Operation, Phase, Plan, SENTINEL_NODE, STOCK_NODE, When,
-};
+use crate::plan::{Anchor, Fault, FaultKind, Micros, Operation, Phase, Plan, STOCK_NODE, When};
 
 /// A fault of the menu.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +23,9 @@ pub struct Single {
 
 /// The master of the beginning.
 const MASTER: &str = "redis-1";
+
+/// The sentinel that is struck where one of them is.
+const SENTINEL: &str = "sentinel-1";
 
 /// How long a fault lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,10 +105,10 @@ impl Menu<'_> {
     }
 
     fn has_sentinel(&self) -> bool {
-        self.plan.topology.sentinel
+        self.plan.topology.sentinels > 0
     }
 
-    /// The lengths that mean something here: without a controller nobody takes over.
+    /// The lengths that mean something here: without sentinels nobody takes over.
     fn lengths(&self, lengths: &[Length]) -> Vec<Length> {
         let without_twins = |length: &Length| match length {
             Takeover => self.has_sentinel() && takeover_us(self.plan) < self.plan.lock.lease.0,
@@ -135,7 +136,7 @@ impl Menu<'_> {
         let mut victims = vec![("master", MASTER.to_owned(), &[Brief, Rest][..])];
         victims.extend(self.replicas().first().map(|node| ("replica", node.clone(), &[Rest][..])));
         if self.has_sentinel() {
-            victims.push(("sentinel", SENTINEL_NODE.to_owned(), &[Rest][..]));
+            victims.push(("sentinel", SENTINEL.to_owned(), &[Rest][..]));
         }
         victims.push(("holder", self.holder(), &[Brief, Rest][..]));
         for (role, node, lengths) in victims {
@@ -157,7 +158,7 @@ impl Menu<'_> {
             self.replicas().first().map(|node| ("replica", node.clone(), &[PastLease][..])),
         );
         if self.has_sentinel() {
-            victims.push(("sentinel", SENTINEL_NODE.to_owned(), &[PastLease][..]));
+            victims.push(("sentinel", SENTINEL.to_owned(), &[PastLease][..]));
         }
         victims.push(("stock", STOCK_NODE.to_owned(), &[Brief, PastLease][..]));
         for (role, node, lengths) in victims {
@@ -193,10 +194,10 @@ impl Menu<'_> {
         if !self.has_sentinel() {
             return;
         }
-        let sentinel = vec![SENTINEL_NODE.to_owned()];
-        let cluster = [replicas, sentinel.clone()].concat();
-        self.cut("master", &master, "sentinel", &sentinel, &[PastLease]);
-        self.cut("master", &master, "replicas and sentinel", &cluster, &[Takeover, PastLease]);
+        let sentinels = self.plan.topology.sentinel_nodes();
+        let cluster = [replicas, sentinels.clone()].concat();
+        self.cut("master", &master, "sentinels", &sentinels, &[PastLease]);
+        self.cut("master", &master, "replicas and sentinels", &cluster, &[Takeover, PastLease]);
         let apps = self.plan.topology.app_nodes();
         let others: Vec<String> = apps.into_iter().filter(|app| *app != holder[0]).collect();
         let rest = [cluster.clone(), others.clone()].concat();

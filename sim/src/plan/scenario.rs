@@ -28,8 +28,8 @@ pub const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "redis-failover",
-        english: "a Redis master with two replicas and a failover controller, asynchronous replication",
-        chinese: "一主两从加故障转移控制器，异步复制",
+        english: "a Redis master with two replicas and three sentinels, asynchronous replication",
+        chinese: "一主两从加三个哨兵，异步复制",
         base: redis_failover,
     },
     Scenario {
@@ -231,7 +231,7 @@ fn redis_failover() -> (Micros, LockPlan, Topology, Workload) {
     let topology = Topology {
         redis: 3,
         independent: false,
-        sentinel: true,
+        sentinels: 3,
         apps: 3,
         latency: Micros(500),
         latency_sigma_milli: 400,
@@ -253,14 +253,14 @@ fn redis_failover() -> (Micros, LockPlan, Topology, Workload) {
 
 fn redis_single() -> (Micros, LockPlan, Topology, Workload) {
     let (duration, lock, topology, workload) = redis_failover();
-    (duration, lock, Topology { redis: 1, sentinel: false, ..topology }, workload)
+    (duration, lock, Topology { redis: 1, sentinels: 0, ..topology }, workload)
 }
 
 fn redlock_five() -> (Micros, LockPlan, Topology, Workload) {
     let (duration, lock, topology, workload) = redis_failover();
     // A server that does not answer must cost little of the lease.
     let lock = LockPlan { command_timeout: Micros::from_millis(50), ..lock };
-    let topology = Topology { redis: 5, independent: true, sentinel: false, ..topology };
+    let topology = Topology { redis: 5, independent: true, sentinels: 0, ..topology };
     (duration, lock, topology, workload)
 }
 
@@ -277,7 +277,7 @@ fn redis_long_lease() -> (Micros, LockPlan, Topology, Workload) {
     let topology = Topology {
         redis: 1,
         independent: false,
-        sentinel: false,
+        sentinels: 0,
         apps: 2,
         latency: Micros(500),
         latency_sigma_milli: 400,

@@ -357,12 +357,27 @@ impl ShelfArgument {
 /// `serve`.
 #[derive(Debug, Subcommand)]
 pub enum ServeVerb {
-    /// A Redis server on 127.0.0.1.
-    Redis {
-        /// The port; 0 chooses a free one.
-        #[arg(long, default_value_t = 6379)]
-        port: u16,
-    },
+    /// A Redis server, or a master with replicas and sentinels.
+    Redis(ServeRedis),
+}
+
+/// `serve redis`.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct ServeRedis {
+    /// The port; replicas take those after it. 0 chooses free ones.
+    #[arg(long, default_value_t = 6379)]
+    pub port: u16,
+    /// So many servers follow it.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub replicas: u16,
+    /// So many sentinels watch them as `mymaster`, on the ports from 26379 on; with
+    /// `--port 0` on free ones.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub sentinels: u16,
+    /// The address that is listened on. Anybody who can reach it can do everything: there
+    /// are no passwords.
+    #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
+    pub address: std::net::IpAddr,
 }
 
 /// How something is told.

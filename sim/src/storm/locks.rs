@@ -86,12 +86,11 @@ fn options(plan: &Plan) -> Options {
 
 /// Where the master is.
 fn endpoint(plan: &Plan) -> Endpoint {
-    match plan.topology.sentinel {
-        true => Endpoint::Sentinel {
-            sentinels: vec!["sentinel-1:26379".to_owned()],
-            master_name: "mymaster".to_owned(),
-        },
-        false => Endpoint::Direct(format!("redis-1:{REDIS_PORT}")),
+    let sentinels = plan.topology.sentinel_nodes().into_iter();
+    let sentinels: Vec<String> = sentinels.map(|node| format!("{node}:26379")).collect();
+    match sentinels.is_empty() {
+        false => Endpoint::Sentinel { sentinels, master_name: "mymaster".to_owned() },
+        true => Endpoint::Direct(format!("redis-1:{REDIS_PORT}")),
     }
 }
 
