@@ -396,7 +396,9 @@ fn double_promise(case: &Case<'_>, rows: (usize, usize)) -> Blame {
         return Blame::told(parted_by(lost), &pair, told).and_shown_by(lost);
     }
     let parted = match (&first.applied, &second.applied) {
-        (Some(one), Some(other)) if one.node != other.node => Parted::TwoMasters,
+        (Some(one), Some(other)) if case.setting.quorum == 1 && one.node != other.node => {
+            Parted::TwoMasters
+        }
         (Some(_), Some(_)) => Parted::NoExclusion,
         _ if !case.grants.has_servers() => Parted::LetIn,
         _ => Parted::NoRecord,

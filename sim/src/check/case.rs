@@ -34,6 +34,9 @@ pub struct Setting {
     /// How long, after all faults have healed, a holder may go on without being told
     /// that its grant is lost, µs. `None`: the lock declares nothing.
     pub loss_notice_bound_us: Option<u64>,
+    /// At how many servers, each for itself, a record must be for the lock to be held:
+    /// 1 for a lock on one master, a majority of its servers for Redlock.
+    pub quorum: u16,
     /// How many faults the plan has.
     pub faults: usize,
     /// Whether the lock keeps records; `none` does not, and then nothing is promised.
@@ -54,6 +57,7 @@ impl Default for Setting {
             takeover_bound_us: None,
             bypass_bound: None,
             loss_notice_bound_us: None,
+            quorum: 1,
             faults: 0,
             lock_has_records: true,
             ordered_tokens: false,
@@ -112,10 +116,10 @@ pub struct Case<'a> {
 impl<'a> Case<'a> {
     /// Looks everything up.
     pub fn new(history: &'a History, setting: Setting) -> Case<'a> {
-        let grants = Grants::of(history, setting.lock_has_records);
+        let grants = Grants::of(history, setting.lock_has_records, setting.quorum);
         let faults = Faults::of(history);
         let steps = Steps::enough_for(history.events.len());
-        let losses = records::losses(history, &grants, &steps);
+        let losses = records::losses(history, &grants, setting.quorum, &steps);
         let waits = waits(history, &steps);
         let undecided = Cell::new(0);
         Case {

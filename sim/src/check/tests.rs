@@ -10,6 +10,7 @@ mod oracle_records;
 mod oracle_resource;
 mod oracle_stuck;
 mod pitfalls;
+mod quorum;
 mod stock;
 mod tokens;
 mod twins;

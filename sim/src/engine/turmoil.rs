@@ -106,10 +106,12 @@ mod tests {
                 margin_ppm: 0,
                 command_timeout: Micros(0),
                 retry: Micros(0),
+                own: crate::plan::OwnOptions::default(),
             },
             topology: Topology {
                 redis: 1,
-                sentinel: false,
+                independent: false,
+                sentinels: 0,
                 apps: 1,
                 latency: Micros(250),
                 latency_sigma_milli: 400,

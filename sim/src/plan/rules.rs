@@ -11,8 +11,9 @@ mod fault;
 use std::collections::BTreeSet;
 
 use super::complaint::{Complaint, quoted};
+use super::keys::KEYS;
 use super::scenario;
-use super::{Fence, Micros, Plan, PlanError, Ppm, SignedMicros};
+use super::{Fence, Micros, OwnOptions, Plan, PlanError, Ppm, SignedMicros};
 use fault::FaultRules;
 
 /// A broken rule.
@@ -43,6 +44,7 @@ pub fn first_problem(plan: &Plan) -> Result<(), Problem> {
     times(plan)?;
     names(plan)?;
     sizes(plan)?;
+    own_options(plan)?;
     clocks(plan)?;
     for (position, fault) in plan.faults.iter().enumerate() {
         FaultRules { plan, fault, at: format!("fault[{position}]") }.check()?;
@@ -120,6 +122,55 @@ fn names(plan: &Plan) -> Result<(), Problem> {
             "write fence = \"off\", or take a lock with tokens, such as \"redis\"",
         );
     }
+    if let Some((at, complaint)) = lock.misfit(&plan.topology) {
+        let at = at.iter().map(|at| (*at).to_owned()).collect();
+        return Err(Problem { at, complaint });
+    }
+    Ok(())
+}
+
+/// Options that only some locks have.
+fn own_options(plan: &Plan) -> Result<(), Problem> {
+    let mut bare = plan.clone();
+    bare.lock.own = OwnOptions::default();
+    let idle = KEYS.iter().filter(|key| key.section == "lock" && !(key.matters)(plan));
+    for key in idle {
+        if (key.show)(plan) != (key.show)(&bare) {
+            let path = key.path();
+            return problem(
+                &[&path, "lock.name"],
+                format!("the lock {} has no {}", quoted(&plan.lock.name), key.name),
+                "leave it out",
+            );
+        }
+    }
+    let own = &plan.lock.own;
+    if let Some(max_hold) = own.max_hold.filter(|max_hold| *max_hold < plan.lock.lease) {
+        return problem(
+            &["lock.max-hold", "lock.lease"],
+            format!("a hold of at most {max_hold} is shorter than the lease ({})", plan.lock.lease),
+            "write a longer one, or \"never\"",
+        );
+    }
+    if plan.lock.name != "redis-wait" {
+        return Ok(());
+    }
+    let replicas = plan.topology.replicas();
+    if !(1..=replicas).contains(&own.wait_replicas) {
+        return problem(
+            &["lock.wait-replicas", "topology.redis"],
+            format!("{} replicas are waited for, and there are {replicas}", own.wait_replicas),
+            format!("write a number from 1 to {replicas}"),
+        );
+    }
+    let limit = plan.lock.command_timeout;
+    if own.wait_timeout < Micros::from_millis(1) || own.wait_timeout >= limit {
+        return problem(
+            &["lock.wait-timeout", "lock.command-timeout"],
+            format!("replicas get {} to answer, and a command {limit}", own.wait_timeout),
+            "write at least 1ms, and less than the command timeout",
+        );
+    }
     Ok(())
 }
 
@@ -127,6 +178,7 @@ fn sizes(plan: &Plan) -> Result<(), Problem> {
     let (topology, work) = (&plan.topology, &plan.workload);
     for (at, number, least, most) in [
         ("topology.redis", u32::from(topology.redis), 1, 16),
+        ("topology.sentinels", u32::from(topology.sentinels), 0, 9),
         ("topology.apps", u32::from(topology.apps), 1, 200),
         ("topology.latency-sigma", topology.latency_sigma_milli, 0, 3_000),
         ("workload.units", work.units, 1, 1_000_000),
@@ -144,11 +196,18 @@ fn sizes(plan: &Plan) -> Result<(), Problem> {
             );
         }
     }
-    if topology.sentinel && topology.redis < 2 {
+    if topology.sentinels > 0 && topology.independent {
         return problem(
-            &["topology.sentinel", "topology.redis"],
-            "sentinel-1 has no replica to promote: there is one redis server",
-            "write sentinel = false, or redis = 2 or more",
+            &["topology.sentinels", "topology.redis-mode"],
+            "the sentinels have nothing to fail over: the redis servers are independent",
+            "write sentinels = 0, or redis-mode = \"replicated\"",
+        );
+    }
+    if topology.sentinels > 0 && topology.redis < 2 {
+        return problem(
+            &["topology.sentinels", "topology.redis"],
+            "the sentinels have no replica to promote: there is one redis server",
+            "write sentinels = 0, or redis = 2 or more",
         );
     }
     Ok(())
@@ -196,9 +255,9 @@ fn known_node(plan: &Plan, at: &str, name: &str) -> Result<(), Problem> {
         return Ok(());
     }
     let mut complaint = Complaint::unknown("node", name, nodes.iter().map(String::as_str));
-    if name == super::SENTINEL_NODE {
+    if plan.topology.sentinels == 0 && name.starts_with("sentinel-") {
         complaint.what = format!("there is no node {}: [topology] says so", quoted(name));
-        complaint.mend = "write sentinel = true there, or name another node".to_owned();
+        complaint.mend = "write sentinels = 3 there, or name another node".to_owned();
     }
     Err(Problem { at: vec![at.to_owned()], complaint })
 }

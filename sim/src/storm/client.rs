@@ -1,9 +1,9 @@
 //! The clients of a storm: what a service does with a lock, and what it tells of it.
 //!
-//! Each round: think, acquire, read the stock under the lock, work, ask the guard
-//! for the own deadline, sell a unit, release. Whatever lock is under test, the
-//! record of belief is made here, around the [`Lock`] trait, and that of what each buyer
-//! was told.
+//! Each round: think, acquire, read the stock under the lock, work (and stop when told
+//! that the lock is lost), ask the guard for the own deadline, sell a unit, release.
+//! Whatever lock is under test, the record of belief is made here, around the [`Lock`]
+//! trait, and that of what each buyer was told.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -133,8 +133,12 @@ impl Client {
         };
         let is_slow = host.random("slow work") % 1_000 < u64::from(self.workload.slow_per_mille);
         let work = if is_slow { self.workload.slow_work } else { self.workload.work };
-        host.sleep(around(host, "work", work)).await;
-        if self.workload.deadline_check && guard.check().is_err() {
+        let work = around(host, "work", work);
+        if !self.workload.deadline_check {
+            host.sleep(work).await;
+        } else if host.timeout(work, guard.lost()).await.is_ok() {
+            return (OrderAnswer::Refused, Some(BeliefEnd::Told));
+        } else if guard.check().is_err() {
             // Where its own time is not up, somebody has told the guard of the loss.
             let is_over = guard.remaining().is_zero();
             let end = if is_over { BeliefEnd::Deadline } else { BeliefEnd::Told };

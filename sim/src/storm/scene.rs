@@ -12,8 +12,10 @@ use super::cancelling::Cancelling;
 use super::client::Client;
 use super::conductor::{Conductor, Patience, Stop};
 use super::locks::{self, LockFactory};
-use super::observe::{ConductorCell, FailoverWatch, RedisWatch, StockWatch};
+use super::observe::{ConductorCell, RedisWatch, StockWatch};
 use super::place;
+use super::reseed::Reseed;
+use super::sentinels;
 use crate::check::Setting;
 use crate::disk::{self, Disk};
 use crate::engine::clock::ClockChange;
@@ -25,7 +27,6 @@ use crate::fault::cancel::Cancellations;
 use crate::history::recorder::TraceHash;
 use crate::history::{History, Name, Recorder, What};
 use crate::plan::{Fence, Plan};
-use crate::server::redis::failover::{self, FailoverController};
 use crate::server::redis::{ConfigFile, ReplicationGate, Server, Settings};
 
 /// The port of every Redis server.
@@ -62,7 +63,8 @@ struct Scene {
     failure: Arc<OnceLock<String>>,
 }
 
-/// Runs `plan` on `engine`, on this thread.
+/// Runs `plan` on `engine`, on this thread, which is this run's alone; with `reseed`, all
+/// draws after an event are others.
 ///
 /// # Errors
 /// When the lock cannot be built.
@@ -70,6 +72,7 @@ pub fn run(
     plan: &Plan,
     engine: &dyn Engine,
     lock_factory: &LockFactory,
+    reseed: Option<Reseed>,
 ) -> Result<Outcome, String> {
     let names: Vec<Name> = plan.topology.nodes().into_iter().map(Name::from).collect();
     let world = World::new(plan.seed.0, names.iter().cloned());
@@ -77,6 +80,10 @@ pub fn run(
     let _senses = engine.gives_senses().then(|| senses::enter(&world));
     let clock = world.clone();
     let recorder = Recorder::new(move || clock.now_us());
+    if let Some(reseed) = reseed {
+        // Before anybody else listens: what an event sets off is its future.
+        reseed.wait(&recorder);
+    }
     let redis = names.iter().enumerate().filter(|(_, name)| name.starts_with("redis-"));
     let gates = redis.map(|(index, _)| (NodeId(index as u16), ReplicationGate::default()));
     let disks = names.iter().enumerate().map(|(index, name)| {
@@ -122,6 +129,7 @@ pub fn run(
     let setting = Setting {
         fence: plan.fence,
         takeover_bound_us: Some(patience.takeover_us),
+        quorum: locks::quorum(plan),
         faults: plan.faults.len(),
         lock_has_records: locks::has_records(&plan.lock.name),
         ordered_tokens: promises.ordered_tokens,
@@ -132,18 +140,22 @@ pub fn run(
     Ok(Outcome { history, trace_hash, setting, ending })
 }
 
-/// What the lock declares: its takeover bound, with the time in which the controller
-/// replaces a master, and what else it promises.
+/// What the lock declares: its takeover bound, with the time in which sentinels
+/// replace a master, and what else it promises.
 fn declared(scene: &Scene) -> Result<(Duration, Promises), String> {
     // It is a matter of options, not of a node. The production machine has no place
     // here: what a lock draws or reads as it is made would come from outside of the seed.
     let host = current::nobody(scene.world.clone());
     let lock = (scene.lock_factory)(&host, &scene.plan)?;
-    let failover = match scene.plan.topology.sentinel {
-        true => Duration::from_micros(scene.plan.topology.down_after.0) + Duration::from_secs(3),
-        false => Duration::ZERO,
+    let failover = match scene.plan.topology.sentinels {
+        0 => Duration::ZERO,
+        _ => Duration::from_micros(scene.plan.topology.down_after.0) + Duration::from_secs(4),
     };
-    Ok((lock.takeover_bound() + failover, lock.promises()))
+    // Whoever never looks cannot be told.
+    let listens = scene.plan.workload.deadline_check;
+    let mut promises = lock.promises();
+    promises.loss_notice_bound = promises.loss_notice_bound.filter(|_| listens);
+    Ok((lock.takeover_bound() + failover, promises))
 }
 
 fn micros(duration: Duration) -> u64 {
@@ -230,7 +242,7 @@ impl Scene {
         if name.starts_with("redis-") {
             self.redis(node, name)
         } else if name.starts_with("sentinel-") {
-            self.sentinel(name)
+            sentinels::factory(&self.plan, name, &self.disks[&node], &self.recorder)
         } else if name.starts_with("stock-") {
             self.stock_server(name)
         } else {
@@ -241,6 +253,7 @@ impl Scene {
     fn redis(self: &Arc<Self>, node: NodeId, name: &Name) -> Factory {
         let config = match &**name {
             "redis-1" => ConfigFile::new(),
+            _ if self.plan.topology.independent => ConfigFile::new(),
             _ => ConfigFile::replica_of("redis-1", REDIS_PORT),
         };
         let announced_name = Some(name.to_string());
@@ -259,21 +272,6 @@ impl Scene {
             Box::pin(async move {
                 // A server that cannot listen is a node that is down; clients tell.
                 let _ = server.run().await;
-            })
-        })
-    }
-
-    fn sentinel(self: &Arc<Self>, name: &Name) -> Factory {
-        let watch = Arc::new(FailoverWatch::new(name.clone(), self.recorder.clone()));
-        let nodes = self.plan.topology.redis_nodes().into_iter();
-        let nodes = nodes.map(|node| format!("{node}:{REDIS_PORT}")).collect();
-        // Made once: what the controller has written down outlives its program.
-        let mut settings = failover::Settings::new(nodes);
-        settings.down_after = Duration::from_micros(self.plan.topology.down_after.0);
-        Arc::new(move |host| {
-            let controller = FailoverController::new(host, settings.clone(), watch.clone());
-            Box::pin(async move {
-                let _ = controller.run().await;
             })
         })
     }

@@ -62,11 +62,12 @@ pub(super) struct Gathering<'a> {
     witnesses: Witnesses<'a>,
     /// The number of the lock of those who act before they ask for one.
     nameless: Number,
+    quorum: u16,
     crashes: BTreeMap<Name, Vec<Moment>>,
 }
 
 impl<'a> Gathering<'a> {
-    pub fn new(history: &'a History) -> Gathering<'a> {
+    pub fn new(history: &'a History, quorum: u16) -> Gathering<'a> {
         let mut crashes: BTreeMap<Name, Vec<Moment>> = BTreeMap::new();
         for event in history.iter().filter(|e| matches!(e.what, What::NodeCrashed { .. })) {
             crashes.entry(event.node.clone()).or_default().push(Moment::of(event));
@@ -74,7 +75,7 @@ impl<'a> Gathering<'a> {
         let mut witnesses = Witnesses::of(history);
         let nameless = witnesses.roster.of(&"".into());
         let (rows, newest, owners) = (Vec::new(), BTreeMap::new(), Vec::new());
-        Gathering { history, rows, newest, owners, witnesses, nameless, crashes }
+        Gathering { history, rows, newest, owners, witnesses, nameless, quorum, crashes }
     }
 
     /// The newest row of this owner of this lock, made if there is none.
@@ -103,7 +104,7 @@ impl<'a> Gathering<'a> {
 
     fn new_row(&mut self, lock: Number, owner: Number) -> usize {
         let row = self.rows.len();
-        self.rows.push(Clues::of(Grant {
+        let grant = Grant {
             key: self.witnesses.roster.name(lock).clone(),
             owner: self.witnesses.roster.name(owner).clone(),
             attempt: self.witnesses.attempt(owner).cloned(),
@@ -113,11 +114,13 @@ impl<'a> Gathering<'a> {
             uncertainty_us: 0,
             applications: Vec::new(),
             applied: None,
+            leased: None,
             acknowledged: None,
             promise: Vec::new(),
             belief: None,
             acts: Vec::new(),
-        }));
+        };
+        self.rows.push(Clues::of(grant, self.quorum));
         let known = self.witnesses.roster.len().max(self.owners.len());
         self.owners.resize(known, None);
         self.owners[owner as usize] = Some(row);
@@ -241,11 +244,16 @@ impl<'a> Gathering<'a> {
             }
             What::RecordReleased { key, owner } => {
                 let row = self.row_of(key, owner);
-                row.ends(moment);
-                row.over = true;
+                if row.gone_from(&event.node) {
+                    row.ends(moment);
+                    row.over = true;
+                }
             }
             What::RecordExpired { key, owner } | What::RecordLost { key, owner, .. } => {
-                self.row_of(key, owner).over = true;
+                let row = self.row_of(key, owner);
+                if row.gone_from(&event.node) {
+                    row.over = true;
+                }
             }
             What::SessionExpired { records, .. } => {
                 for (key, owner) in records {

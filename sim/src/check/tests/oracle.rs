@@ -380,7 +380,7 @@ proptest! {
 
     #[test]
     fn pieces_of_a_promise_are_in_order_and_apart(history in soup()) {
-        for grant in Grants::of(&history, true).rows() {
+        for grant in Grants::of(&history, true, 1).rows() {
             prop_assert!(grant.promise.iter().all(|piece| !piece.is_empty()));
             prop_assert!(grant.promise.windows(2).all(|two| two[0].to <= two[1].from));
         }

@@ -104,7 +104,7 @@ fn has_circle(history: &History) -> bool {
     let all = waits(history, &Steps::default());
     let end = Moment::end_of(history.ended_us);
     let held: Vec<(Interval, crate::history::Name, String)> =
-        super::super::grants::Grants::of(history, true)
+        super::super::grants::Grants::of(history, true, 1)
             .rows()
             .iter()
             .flat_map(|grant| {
