@@ -11,18 +11,11 @@
 //! - [`history`]: what happened.
 //! - [`check`]: what is to be thought of it.
 //! - [`report`]: telling people.
-//! - [`hunt`], [`seeds`]: searching, and keeping what was found.
+//! - [`hunt`], [`shrink`], [`seeds`]: searching, making what was found small, keeping it.
 //! - [`draw`]: keyed random draws.
 //!
-//! Dependencies point downwards in this picture: program → hunt, seeds → storm →
+//! Dependencies point downwards in this picture: program → hunt, shrink, seeds → storm →
 //! engine, server, fault → plan, history, draw; report → check → history.
-
-#[cfg(not(tokio_unstable))]
-compile_error!(
-    "lockstorm-sim needs `--cfg tokio_unstable`: write `[build]` and `rustflags = [\"--cfg\", \
-     \"tokio_unstable\"]` into .cargo/config.toml (an environment variable RUSTFLAGS switches that \
-     file off). Without it tokio's `select!` is outside the seed. Errors after this one follow from it"
-);
 
 pub mod check;
 pub mod disk;
@@ -35,4 +28,5 @@ pub mod plan;
 pub mod report;
 pub mod seeds;
 pub mod server;
+pub mod shrink;
 pub mod storm;

@@ -5,27 +5,40 @@ mod redis_support;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use redis_support::{Client, Ours, Real, on_tokio};
+use lockstorm_sim::server::redis::codec::Reply;
+use redis_support::{Client, Ours, Real, in_any_order, on_tokio, until, words};
 
 /// Commands, one a line; `!sleep MS` waits, `#` begins a comment, `@2` sends the line on
-/// a second connection (`@3`, …). Each script starts with empty databases. Replies that
-/// depend on the clock to the millisecond, on hash order or on ids stay out.
+/// a second connection (`@3`, …). `!send COMMAND` does not read a reply, `!read N` reads N
+/// more, `!blocked N` waits until so many clients wait inside a command, `!quiet` looks that
+/// nothing more comes, `!closed` that the connection ends. A `~` before a command: the order
+/// of the elements of its reply does not count. `{id:2}` is the id of the second connection.
+/// Each script starts with empty databases. Replies that depend on the clock to the
+/// millisecond, on hash order or on ids stay out.
 const STRINGS: &str = include_str!("redis_support/strings.txt");
 const EXPIRY: &str = include_str!("redis_support/expiry.txt");
 const SESSION: &str = include_str!("redis_support/session.txt");
 const SCRIPTS: &str = include_str!("redis_support/scripts.txt");
 const TRANSACTIONS: &str = include_str!("redis_support/transactions.txt");
 const WATCHING: &str = include_str!("redis_support/watching.txt");
+const PUBSUB: &str = include_str!("redis_support/pubsub.txt");
+const EVENTS: &str = include_str!("redis_support/events.txt");
 const MEMORY: &str = include_str!("redis_support/memory.txt");
+
+/// Waits until `count` clients wait inside commands.
+async fn until_blocked(port: u16, count: &str) {
+    let mut client = Client::connect(port).await;
+    let wanted = format!("blocked_clients:{}\r\n", count.trim());
+    until("blocked clients", async || {
+        let reply = client.line("INFO clients").await;
+        String::from_utf8_lossy(reply.text()?).contains(&wanted).then_some(())
+    })
+    .await;
+}
 
 /// What came back for each line.
 async fn transcript(port: u16, script: &str, protocol: &str) -> Vec<(String, String)> {
-    let mut others: BTreeMap<&str, Client> = BTreeMap::new();
-    let mut first = Client::connect(port).await;
-    first.line(&format!("HELLO {protocol}")).await;
-    first.line("FLUSHALL").await;
-    first.line("SCRIPT FLUSH").await;
-    first.take_raw();
+    let mut clients: BTreeMap<String, (Client, String)> = BTreeMap::new();
     let mut lines = Vec::new();
     for line in script.lines().map(str::trim) {
         if line.is_empty() || line.starts_with('#') {
@@ -35,22 +48,57 @@ async fn transcript(port: u16, script: &str, protocol: &str) -> Vec<(String, Str
             tokio::time::sleep(Duration::from_millis(milliseconds.parse().unwrap())).await;
             continue;
         }
-        let (client, command) = match line.strip_prefix('@').and_then(|line| line.split_once(' ')) {
-            None => (&mut first, line),
-            Some((number, command)) => {
-                if !others.contains_key(number) {
-                    let mut other = Client::connect(port).await;
-                    other.line(&format!("HELLO {protocol}")).await;
-                    other.take_raw();
-                    others.insert(number, other);
-                }
-                (others.get_mut(number).unwrap(), command)
+        if let Some(count) = line.strip_prefix("!blocked ") {
+            until_blocked(port, count).await;
+            continue;
+        }
+        let numbered = line.strip_prefix('@').and_then(|line| line.split_once(' '));
+        let (number, command) = numbered.unwrap_or(("1", line));
+        if !clients.contains_key(number) {
+            let mut client = Client::connect(port).await;
+            client.line(&format!("HELLO {protocol}")).await;
+            if clients.is_empty() {
+                client.line("FLUSHALL").await;
+                client.line("SCRIPT FLUSH").await;
+                client.line("CONFIG SET notify-keyspace-events \"\"").await;
             }
-        };
-        client.line(command).await;
-        lines.push((line.to_owned(), client.take_raw().escape_ascii().to_string()));
+            let id = client.line("CLIENT ID").await;
+            let Reply::Integer(id) = id else { panic!("{id:?}") };
+            client.take_raw();
+            clients.insert(number.to_owned(), (client, id.to_string()));
+        }
+        let mut command = command.to_owned();
+        for (number, (_, id)) in &clients {
+            command = command.replace(&format!("{{id:{number}}}"), id);
+        }
+        let client = &mut clients.get_mut(number).unwrap().0;
+        lines.push((line.to_owned(), step(client, &command).await));
     }
     lines
+}
+
+/// One line of a script on its connection.
+async fn step(client: &mut Client, command: &str) -> String {
+    if let Some(command) = command.strip_prefix("!send ") {
+        client.send(&words(command).iter().map(Vec::as_slice).collect::<Vec<_>>()).await;
+        return String::new();
+    }
+    if let Some(count) = command.strip_prefix("!read ") {
+        for _ in 0..count.parse::<usize>().unwrap() {
+            assert!(client.reply().await.is_some(), "closed");
+        }
+    } else if command == "!quiet" {
+        return format!("quiet {}", client.is_quiet().await);
+    } else if command == "!closed" {
+        return format!("closed {}", client.reply().await.is_none());
+    } else if let Some(command) = command.strip_prefix('~') {
+        let reply = client.line(command).await;
+        client.take_raw();
+        return in_any_order(&reply);
+    } else {
+        client.line(command).await;
+    }
+    client.take_raw().escape_ascii().to_string()
 }
 
 fn compare(script: &'static str) {
@@ -111,6 +159,16 @@ fn transactions() {
 #[test]
 fn watching() {
     compare(WATCHING);
+}
+
+#[test]
+fn pubsub() {
+    compare(PUBSUB);
+}
+
+#[test]
+fn keyspace_events() {
+    compare(EVENTS);
 }
 
 #[test]

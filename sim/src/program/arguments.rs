@@ -10,6 +10,9 @@ use lockstorm_sim::hunt::course::{Shard, Strategy};
 use lockstorm_sim::plan::{Draws, Fence, Micros, Seed};
 use lockstorm_sim::seeds::Shelf;
 
+use super::explain::ExplainArguments;
+use super::shrink::ShrinkArguments;
+
 /// Puts distributed locks through a storm, by seed.
 ///
 /// Without a verb: a guided demonstration of how replication lag loses a lock.
@@ -35,6 +38,10 @@ pub enum Verb {
     Merge(MergeArguments),
     /// Run a plan file or a seed file again; a violation also under turmoil.
     Replay(ReplayArguments),
+    /// Shrink a plan that fails to the smallest that fails in the same way.
+    Shrink(ShrinkArguments),
+    /// Explain a failure: its story, what decided it and when, what would help.
+    Explain(ExplainArguments),
     /// Judge a recorded history: ours, or of a real system.
     ///
     /// Reads NDJSON (docs/history.md) and Jepsen's EDN, plain or gzip; see docs/check.md.
@@ -53,10 +60,11 @@ pub enum Verb {
 /// Which storm.
 #[derive(Debug, Clone, Args)]
 pub struct StormArguments {
-    /// The scenario: redis-failover, redis-single or redis-long-lease.
+    /// The scenario: redis-failover, redis-single, redis-long-lease or redlock-five.
     #[arg(long, default_value = "redis-failover")]
     pub scenario: String,
-    /// The lock under test: redis, or none (which must fail).
+    /// The lock under test: redis, redis-watchdog, redis-wait, redlock, or none (which must
+    /// fail).
     #[arg(long, default_value = "redis")]
     pub lock: String,
     /// How much of the fence the stock uses.
@@ -105,7 +113,7 @@ impl StormArguments {
 /// `run`.
 #[derive(Debug, Args)]
 pub struct RunArguments {
-    /// A plan file (TOML) instead of a drawn plan.
+    /// A plan file (TOML) or a capsule instead of a drawn plan.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "scenario", "lock", "fence"])]
     pub plan: Option<PathBuf>,
     /// The seed, hex with 0x or decimal.
@@ -125,6 +133,9 @@ pub struct RunArguments {
     /// Print the plan and run nothing.
     #[arg(long)]
     pub print_plan: bool,
+    /// Print the plan as a capsule, one line that stands for a file, and run nothing.
+    #[arg(long)]
+    pub print_capsule: bool,
     /// Write the history into this file, gzip if its name ends in `.gz`.
     #[arg(long, value_name = "FILE.ndjson.gz")]
     pub out: Option<PathBuf>,
@@ -273,7 +284,7 @@ pub struct MergeArguments {
 /// `replay`.
 #[derive(Debug, Args)]
 pub struct ReplayArguments {
-    /// A plan file or a seed file.
+    /// A plan file, a seed file, or a capsule (`storm1:…`).
     pub file: PathBuf,
     /// The engine.
     #[arg(long, value_enum, default_value_t = EngineArgument::Event)]
@@ -297,7 +308,7 @@ pub enum SeedsVerb {
         /// The seed whose plan is kept.
         #[arg(long, default_value = "0x0")]
         seed: Seed,
-        /// A plan file (TOML) instead of a drawn plan.
+        /// A plan file (TOML) or a capsule instead of a drawn plan.
         #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "scenario", "lock", "fence"])]
         plan: Option<PathBuf>,
         /// Where it belongs.

@@ -8,9 +8,8 @@ use lockstorm_sim::check::Verdict;
 use lockstorm_sim::history::file as history_file;
 use lockstorm_sim::hunt::Quarry;
 use lockstorm_sim::hunt::examine::{Examination, Examiner};
-use lockstorm_sim::plan::{Plan, file};
+use lockstorm_sim::plan::{Plan, capsule, file};
 use lockstorm_sim::report::{block, json};
-use lockstorm_sim::seeds::{self, SeedFile};
 use lockstorm_sim::storm::confirm::{self, Confirmation};
 use lockstorm_sim::storm::repeat::Repetition;
 use lockstorm_sim::storm::{self, Run, locks};
@@ -19,6 +18,7 @@ use super::arguments::{
     DrawsArgument, EngineArgument, Format, ReplayArguments, RunArguments, StormArguments,
 };
 use super::exit::Failure;
+use super::plan_source::load_any;
 use super::say::{manner, say};
 
 /// `lockstorm run`.
@@ -50,6 +50,10 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
         say(file::write(&plan).trim_end());
         return Ok(super::exit::SAFE);
     }
+    if arguments.print_capsule {
+        say(capsule::write(&plan));
+        return Ok(super::exit::SAFE);
+    }
     let telling = Telling {
         engine: arguments.storm.engine,
         format: arguments.format,
@@ -76,11 +80,6 @@ pub fn replay(arguments: &ReplayArguments) -> Result<u8, Failure> {
         out: None,
     };
     tell(&plan, &telling)
-}
-
-/// Reads a plan file or the plan of a seed file.
-fn load_any(path: &Path) -> Result<Plan, Failure> {
-    Ok(if seeds::is_seed_file(path)? { SeedFile::load(path)?.plan } else { file::load(path)? })
 }
 
 /// How a run is made and told.
@@ -186,6 +185,13 @@ pub fn command_of_seed(seed: lockstorm_sim::plan::Seed, storm: &StormArguments) 
         fence.name(),
         rest(storm)
     )
+}
+
+/// The one line that does `verb` with a plan: with the file that it is in, or else with its
+/// capsule.
+pub fn command_of_plan(verb: &str, plan: &Plan, path: Option<&Path>) -> String {
+    let named = path.map_or_else(|| capsule::write(plan), shown);
+    format!("{} {verb} {named}", program())
 }
 
 /// The one line that runs a plan again of which only the faults were written.

@@ -13,6 +13,8 @@
 //! | `signature` | what makes two failures the same bug |
 //! | `seed`, `scenario`, `lock`, `fence`, `engine`, `trace` | which run it was |
 //! | `ended-us`, `steps`, `messages` | simulated µs, engine steps, messages between nodes |
+//! | `build` | `tokio-unstable`, `interposer`: whether the process that wrote this has what makes more of a run the seed's |
+//! | `timers` | `null`, or the `nodes` whose clocks had a rate that tokio timers of third-party code did not follow there, and the `libraries` in use with the timers that each `set` |
 //! | `stuck` | why the run came to no end, or was not begun |
 //! | `findings` | kind, severity, sentence, lock, parties, interval in µs, event ids, blame, details |
 //! | `goals`, `failed-checkers` | what the silence of a run is worth |
@@ -38,9 +40,11 @@ use crate::check::{FailedChecker, Finding, Verdict};
 use crate::hunt::Quarry;
 use crate::plan::file;
 use crate::report::block::Failure;
+use crate::report::manner::Build;
 use crate::report::story::{Mark, Story};
 use crate::report::subject::Subject;
 use crate::report::table::Tally;
+use crate::report::timers::{self, DidNotFollow};
 use crate::report::why;
 use crate::storm::confirm::Confirmation;
 use crate::storm::repeat::Repetition;
@@ -67,6 +71,8 @@ pub struct Document<'a> {
     pub ended_us: u64,
     pub steps: u64,
     pub messages: u64,
+    pub build: Has,
+    pub timers: Option<DidNotFollow>,
     pub stuck: Option<&'a str>,
     pub findings: Vec<Told<'a>>,
     pub goals: &'a Goals,
@@ -77,6 +83,24 @@ pub struct Document<'a> {
     pub confirmation: Option<Confirmed<'a>>,
     pub reproduce: &'a str,
     pub plan: String,
+}
+
+/// What makes more of a run the seed's.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Has {
+    /// tokio's choices are seeded, and its tasks known: `--cfg tokio_unstable`.
+    pub tokio_unstable: bool,
+    /// Third-party code has the nodes' clocks and keyed entropy.
+    pub interposer: bool,
+}
+
+impl Has {
+    fn of_process() -> Has {
+        let build = Build::of_process();
+        let interposer = build.interposer.unwrap_or(false);
+        Has { tokio_unstable: build.tokio_unstable, interposer }
+    }
 }
 
 /// A finding with its sentence.
@@ -232,6 +256,8 @@ impl<'a> Document<'a> {
             ended_us: run.history.ended_us,
             steps: run.ending.steps,
             messages: run.ending.messages,
+            build: Has::of_process(),
+            timers: timers::did_not_follow(&run.plan),
             stuck: run.ending.stuck.as_deref(),
             findings: judgement
                 .findings

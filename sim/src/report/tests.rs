@@ -3,6 +3,7 @@
 
 use crate::check::Verdict;
 use crate::hunt::Summary;
+use crate::plan::ClockPlan;
 use crate::report::block::{Failure, failure_block_in};
 use crate::report::demonstration::{Shown, demonstration};
 use crate::report::layout::{WIDTH, width};
@@ -19,7 +20,14 @@ const REPRODUCE: &str = "LOCKSTORM_SEED=0x5eed00000000002a cargo test survives_f
 
 /// The same on every machine.
 fn manner(charset: Charset) -> Manner {
-    let build = Build { version: "0.1.0", profile: "debug", arch: "x86_64", os: "linux" };
+    let build = Build {
+        version: "0.1.0",
+        profile: "debug",
+        arch: "x86_64",
+        os: "linux",
+        tokio_unstable: true,
+        interposer: Some(true),
+    };
     Manner { build, ..Manner::of(charset) }
 }
 
@@ -53,6 +61,21 @@ fn broken() -> Run {
 #[test]
 fn a_lock_lost_to_replication_lag() {
     insta::assert_snapshot!(block(&sample::replication_lag(), Charset::Unicode));
+}
+
+#[test]
+fn what_a_build_lacks_is_told_with_what_it_would_add() {
+    let (run, repetition) = (sample::replication_lag(), Repetition::FreshProcess);
+    let lines = |tokio_unstable, interposer| {
+        let manner = manner(Charset::Unicode);
+        let build = Build { tokio_unstable, interposer, ..manner.build };
+        let text = failure_block_in(&failure(&run, &repetition, None), &Manner { build, ..manner });
+        let lines = text.lines().skip_while(|line| !line.starts_with("  without"));
+        lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(lines(true, Some(true)), "");
+    assert_eq!(lines(true, None), "", "nobody has looked");
+    insta::assert_snapshot!(lines(false, Some(false)));
 }
 
 #[test]
@@ -142,6 +165,21 @@ fn a_run_as_json() {
     let confirmation = Confirmation::Confirmed { tries: 2 };
     let failure = failure(&run, &Repetition::FreshProcess, Some(&confirmation));
     insta::assert_snapshot!(json::run_json(&failure));
+}
+
+#[test]
+fn json_tells_which_timers_did_not_follow_a_nodes_clock() {
+    let timers = |run: &Run| {
+        json::run_value(&failure(run, &Repetition::FreshProcess, None))["timers"].clone()
+    };
+    let mut run = sample::replication_lag();
+    run.plan.clocks.clear();
+    assert_eq!(timers(&run), serde_json::Value::Null);
+    let node = "app-2".to_owned();
+    run.plan.clocks.push(ClockPlan { node, offset_us: 0, rate_ppm: 50_000 });
+    let redis = serde_json::json!({ "library": "redis", "set": [] });
+    let expected = serde_json::json!({ "nodes": ["app-2"], "libraries": [redis] });
+    assert_eq!(timers(&run), expected);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Redis 7.0 as clients see it.
 //!
 //! A server speaks RESP2 and RESP3 on any [`Stream`](lockstorm::host::Stream), keeps
-//! strings with expiries on its machine's wall clock, runs Lua scripts, and
+//! keys with expiries on its machine's wall clock, runs Lua scripts, and
 //! replicates asynchronously over the wire: also to and from a real Redis.
 //!
 //! # Layout
@@ -10,10 +10,12 @@
 //! - [`observe`]: what the server tells whoever watches it.
 //! - [`codec`]: the protocol as bytes.
 //! - `state`: what is in memory, under one mutex; `keyspace`, `script`, `rdb`: parts of it.
+//! - `pubsub`, `blocking`: who listens, who waits.
 //! - `command`: the commands; `connection`: one client; `replication`: masters and replicas.
 //!
 //! It is not a cluster: who becomes master is decided elsewhere, as in Redis.
 
+mod blocking;
 pub mod codec;
 mod command;
 mod connection;
@@ -22,6 +24,7 @@ mod gate;
 mod glob;
 mod keyspace;
 pub mod observe;
+mod pubsub;
 mod rdb;
 mod replication;
 mod script;

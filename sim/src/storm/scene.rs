@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use lockstorm::lock::Promises;
 use lockstorm::stock::{Stock, StockClient, StockServer};
 
 use super::cancelling::Cancelling;
@@ -13,6 +14,7 @@ use super::conductor::{Conductor, Patience, Stop};
 use super::locks::{self, LockFactory};
 use super::observe::{ConductorCell, FailoverWatch, RedisWatch, StockWatch};
 use super::place;
+use super::reseed::Reseed;
 use crate::check::Setting;
 use crate::disk::{self, Disk};
 use crate::engine::clock::ClockChange;
@@ -61,7 +63,8 @@ struct Scene {
     failure: Arc<OnceLock<String>>,
 }
 
-/// Runs `plan` on `engine`, on this thread.
+/// Runs `plan` on `engine`, on this thread, which is this run's alone; with `reseed`, all
+/// draws after an event are others.
 ///
 /// # Errors
 /// When the lock cannot be built.
@@ -69,6 +72,7 @@ pub fn run(
     plan: &Plan,
     engine: &dyn Engine,
     lock_factory: &LockFactory,
+    reseed: Option<Reseed>,
 ) -> Result<Outcome, String> {
     let names: Vec<Name> = plan.topology.nodes().into_iter().map(Name::from).collect();
     let world = World::new(plan.seed.0, names.iter().cloned());
@@ -76,6 +80,10 @@ pub fn run(
     let _senses = engine.gives_senses().then(|| senses::enter(&world));
     let clock = world.clone();
     let recorder = Recorder::new(move || clock.now_us());
+    if let Some(reseed) = reseed {
+        // Before anybody else listens: what an event sets off is its future.
+        reseed.wait(&recorder);
+    }
     let redis = names.iter().enumerate().filter(|(_, name)| name.starts_with("redis-"));
     let gates = redis.map(|(index, _)| (NodeId(index as u16), ReplicationGate::default()));
     let disks = names.iter().enumerate().map(|(index, name)| {
@@ -94,7 +102,7 @@ pub fn run(
         lock_factory: lock_factory.clone(),
         failure: Arc::default(),
     });
-    let bound = takeover_bound(&scene)?;
+    let (bound, promises) = declared(&scene)?;
     let patience = patience(plan, bound);
     let factories = names.iter().enumerate().map(|(index, name)| {
         let node = NodeId(index as u16);
@@ -121,16 +129,21 @@ pub fn run(
     let setting = Setting {
         fence: plan.fence,
         takeover_bound_us: Some(patience.takeover_us),
+        quorum: locks::quorum(plan),
         faults: plan.faults.len(),
         lock_has_records: locks::has_records(&plan.lock.name),
+        ordered_tokens: promises.ordered_tokens,
+        bypass_bound: promises.bypass_bound,
+        loss_notice_bound_us: promises.loss_notice_bound.map(micros),
         ..Setting::default()
     };
     Ok(Outcome { history, trace_hash, setting, ending })
 }
 
-/// The lock's own bound, and the time in which the controller replaces a master.
-fn takeover_bound(scene: &Scene) -> Result<Duration, String> {
-    // The bound is a matter of options, not of a node. The production machine has no place
+/// What the lock declares: its takeover bound, with the time in which the controller
+/// replaces a master, and what else it promises.
+fn declared(scene: &Scene) -> Result<(Duration, Promises), String> {
+    // It is a matter of options, not of a node. The production machine has no place
     // here: what a lock draws or reads as it is made would come from outside of the seed.
     let host = current::nobody(scene.world.clone());
     let lock = (scene.lock_factory)(&host, &scene.plan)?;
@@ -138,16 +151,21 @@ fn takeover_bound(scene: &Scene) -> Result<Duration, String> {
         true => Duration::from_micros(scene.plan.topology.down_after.0) + Duration::from_secs(3),
         false => Duration::ZERO,
     };
-    Ok(lock.takeover_bound() + failover)
+    // Whoever never looks cannot be told.
+    let listens = scene.plan.workload.deadline_check;
+    let mut promises = lock.promises();
+    promises.loss_notice_bound = promises.loss_notice_bound.filter(|_| listens);
+    Ok((lock.takeover_bound() + failover, promises))
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn patience(plan: &Plan, bound: Duration) -> Patience {
     let workload = &plan.workload;
     let round_us = workload.patience.0 + 2 * workload.slow_work.0 + 2 * workload.work.0;
-    Patience {
-        takeover_us: u64::try_from(bound.as_micros()).unwrap_or(u64::MAX),
-        settle_us: round_us + 20 * plan.lock.command_timeout.0,
-    }
+    Patience { takeover_us: micros(bound), settle_us: round_us + 20 * plan.lock.command_timeout.0 }
 }
 
 /// Each start of a node is an event.
@@ -188,8 +206,12 @@ fn opening(
         let units = scene.plan.workload.units;
         let node: Name = "stock-1".into();
         let books = move |recorder: &Recorder| {
-            let sales = stock.lock().unwrap_or_else(PoisonError::into_inner).ledger();
+            let stock = stock.lock().unwrap_or_else(PoisonError::into_inner);
+            let (sales, left) = (stock.ledger(), i64::from(stock.left()));
+            drop(stock);
+            let sales = sales.into_iter().map(|(unit, order)| (unit, order.into())).collect();
             recorder.record(&node, What::Ledger { units, sales });
+            recorder.record(&node, What::StockCounted { units, left, reserved: 0 });
         };
         let conductor = Conductor::open(ground, &scene.plan, patience, scene.stop.clone(), books);
         // Set once, here: neither cell can be full.
@@ -231,6 +253,7 @@ impl Scene {
     fn redis(self: &Arc<Self>, node: NodeId, name: &Name) -> Factory {
         let config = match &**name {
             "redis-1" => ConfigFile::new(),
+            _ if self.plan.topology.independent => ConfigFile::new(),
             _ => ConfigFile::replica_of("redis-1", REDIS_PORT),
         };
         let announced_name = Some(name.to_string());

@@ -191,6 +191,14 @@ impl Client {
         self.reply().await.expect("the server is there")
     }
 
+    /// Whether nothing comes for a while.
+    pub async fn is_quiet(&mut self) -> bool {
+        let mut bytes = vec![0; 4096];
+        let reading = self.stream.read(&mut bytes);
+        let silence = tokio::time::timeout(Duration::from_millis(150), reading).await.is_err();
+        silence && matches!(self.decoder.decode(), Ok(None))
+    }
+
     /// The bytes since the last call of this function.
     pub fn take_raw(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.raw)
@@ -215,4 +223,24 @@ pub async fn until<T>(what: &str, mut probe: impl AsyncFnMut() -> Option<T>) -> 
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
     panic!("waited 20 s for {what}");
+}
+
+/// A reply as text, the elements of each of its collections sorted.
+pub fn in_any_order(reply: &Reply) -> String {
+    match reply {
+        Reply::Array(items) | Reply::Set(items) => {
+            let mut items: Vec<String> = items.iter().map(in_any_order).collect();
+            items.sort();
+            format!("[{}]", items.join(", "))
+        }
+        Reply::Map(pairs) => {
+            let mut pairs: Vec<String> = pairs
+                .iter()
+                .map(|(key, value)| format!("{}: {}", in_any_order(key), in_any_order(value)))
+                .collect();
+            pairs.sort();
+            format!("{{{}}}", pairs.join(", "))
+        }
+        other => format!("{other:?}"),
+    }
 }

@@ -26,16 +26,29 @@ if type(token) == 'table' then
 end
 return token";
 
+/// Lets the record live on, only while it names the owner: 1 if it does, else 0.
+/// `KEYS[1]` the record, `ARGV[1]` the owner, `ARGV[2]` the lease in ms from now.
+const RENEW: &str = "\
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+  return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+end
+return 0";
+
 /// The scripts with their digests, computed once.
 #[derive(Debug)]
 pub(super) struct Scripts {
     pub(super) release: Script,
     pub(super) acquire: Script,
+    pub(super) renew: Script,
 }
 
 impl Scripts {
     pub(super) fn new() -> Self {
-        Scripts { release: Script::new(RELEASE), acquire: Script::new(ACQUIRE) }
+        Scripts {
+            release: Script::new(RELEASE),
+            acquire: Script::new(ACQUIRE),
+            renew: Script::new(RENEW),
+        }
     }
 }
 

@@ -57,7 +57,7 @@ pub(super) const FAMILIES: &[Family] = &[
 ];
 
 pub(super) fn has_replica(plan: &Plan) -> bool {
-    plan.topology.redis > 1
+    plan.topology.replicas() > 0
 }
 
 fn has_failover(plan: &Plan) -> bool {

@@ -56,7 +56,7 @@ pub fn inline_fault(fault: &Fault) -> String {
 }
 
 fn write_section(out: &mut String, section: &str, plan: &Plan) {
-    for key in KEYS.iter().filter(|key| key.section == section) {
+    for key in KEYS.iter().filter(|key| key.section == section && (key.matters)(plan)) {
         let _ = writeln!(out, "{} = {}", key.name, (key.show)(plan));
     }
 }

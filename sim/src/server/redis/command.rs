@@ -16,6 +16,8 @@ mod hash;
 pub(super) mod info;
 mod keys;
 mod keyspace_access;
+mod notifications;
+mod pubsub;
 mod replication;
 mod scripting;
 mod server;
@@ -25,6 +27,7 @@ mod transaction;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::blocking::serve_ready;
 use super::codec::number::parse_integer;
 use super::codec::{Arguments, ReplyEncoder};
 use super::observe::Origin;
@@ -78,6 +81,9 @@ pub(super) struct Call<'a> {
     pub(super) name: &'static str,
     /// False inside `EXEC` and scripts, which wait for nothing.
     pub(super) may_block: bool,
+    /// The key that something was put under, when a command that waited for it runs again:
+    /// it looks at no other.
+    pub(super) ready: Option<&'a [u8]>,
 }
 
 impl Call<'_> {
@@ -88,6 +94,20 @@ impl Call<'_> {
 
     fn wrong_arity_of(&self, subcommand: &str) -> Failure {
         format!("ERR wrong number of arguments for '{}|{subcommand}' command", self.name).into()
+    }
+
+    /// What commands say that look at their second word themselves.
+    fn unknown_subcommand_or_arity(&self) -> Failure {
+        let given = shown(&self.arguments[1]);
+        [
+            &b"ERR unknown subcommand or wrong number of arguments for '"[..],
+            &given[..given.len().min(128)],
+            b"'. Try ",
+            self.name.to_ascii_uppercase().as_bytes(),
+            b" HELP.",
+        ]
+        .concat()
+        .into()
     }
 
     fn unknown_subcommand(&self) -> Failure {
@@ -118,6 +138,10 @@ const NO_SCRIPT: u8 = 2;
 const NO_QUEUE: u8 = 4;
 /// May need memory: refused when there is none.
 const DENY_OOM: u8 = 8;
+/// Not a write, and yet sent to the replicas: not for scripts that only read.
+const MAY_REPLICATE: u8 = 16;
+/// Taken from a subscriber of RESP2, which has no other way to tell replies from messages.
+const OF_SUBSCRIBER: u8 = 32;
 
 pub(super) struct Command {
     pub(super) name: &'static str,
@@ -198,15 +222,19 @@ static COMMANDS: &[Command] = commands! {
     "pexpire" -3 WRITE, expiry::pexpire;
     "pexpireat" -3 WRITE, expiry::pexpireat;
     "pexpiretime" 2 0, expiry::pexpiretime;
-    "ping" -1 0, connection::ping;
+    "ping" -1 OF_SUBSCRIBER, connection::ping;
     "post" -1 NO_SCRIPT | NO_QUEUE, connection::not_redis;
     "psetex" 4 WRITE | DENY_OOM, string::psetex;
+    "psubscribe" -2 NO_SCRIPT | OF_SUBSCRIBER, pubsub::psubscribe;
     "psync" -3 NO_SCRIPT, replication::psync;
     "pttl" 2 0, expiry::pttl;
-    "quit" -1 NO_SCRIPT | NO_QUEUE, connection::quit;
+    "publish" 3 MAY_REPLICATE, pubsub::publish;
+    "pubsub" -2 0, pubsub::pubsub;
+    "punsubscribe" -1 NO_SCRIPT | OF_SUBSCRIBER, pubsub::punsubscribe;
+    "quit" -1 NO_SCRIPT | NO_QUEUE | OF_SUBSCRIBER, connection::quit;
     "replconf" -1 NO_SCRIPT, replication::replconf;
     "replicaof" 3 NO_SCRIPT, replication::replicaof;
-    "reset" 1 NO_SCRIPT | NO_QUEUE, connection::reset;
+    "reset" 1 NO_SCRIPT | NO_QUEUE | OF_SUBSCRIBER, connection::reset;
     "role" 1 NO_SCRIPT, replication::role;
     "script" -2 NO_SCRIPT, scripting::script;
     "select" 2 0, connection::select;
@@ -214,11 +242,16 @@ static COMMANDS: &[Command] = commands! {
     "setex" 4 WRITE | DENY_OOM, string::setex;
     "setnx" 3 WRITE | DENY_OOM, string::setnx;
     "slaveof" 3 NO_SCRIPT, replication::replicaof;
+    "spublish" 3 MAY_REPLICATE, pubsub::spublish;
+    "ssubscribe" -2 NO_SCRIPT | OF_SUBSCRIBER, pubsub::ssubscribe;
     "strlen" 2 0, string::strlen;
+    "subscribe" -2 NO_SCRIPT | OF_SUBSCRIBER, pubsub::subscribe;
+    "sunsubscribe" -1 NO_SCRIPT | OF_SUBSCRIBER, pubsub::sunsubscribe;
     "time" 1 0, server::time;
     "ttl" 2 0, expiry::ttl;
     "type" 2 0, keys::type_;
     "unlink" -2 WRITE, keys::del;
+    "unsubscribe" -1 NO_SCRIPT | OF_SUBSCRIBER, pubsub::unsubscribe;
     "unwatch" 1 NO_SCRIPT, transaction::unwatch;
     "wait" 3 NO_SCRIPT, replication::wait;
     "watch" -2 NO_SCRIPT | NO_QUEUE, transaction::watch;
@@ -237,10 +270,21 @@ static SUBCOMMANDS: &[(&str, &[(&str, i16)])] = &[
             ("list", -2),
             ("no-evict", 3),
             ("setname", 3),
+            ("unblock", -3),
         ],
     ),
     ("command", &[("count", 2), ("docs", -2), ("info", -2)]),
     ("config", &[("get", -3), ("resetstat", 2), ("rewrite", 2), ("set", -4)]),
+    (
+        "pubsub",
+        &[
+            ("channels", -2),
+            ("numpat", 2),
+            ("numsub", -2),
+            ("shardchannels", -2),
+            ("shardnumsub", -2),
+        ],
+    ),
     ("script", &[("exists", -3), ("flush", -2), ("kill", 2), ("load", 3)]),
 ];
 
@@ -264,9 +308,27 @@ fn find(name: &[u8]) -> Option<&'static Command> {
     lower.copy_from_slice(name);
     lower.make_ascii_lowercase();
     let lower: &[u8] = lower;
-    let index = COMMANDS.binary_search_by(|command| command.name.as_bytes().cmp(lower)).ok()?;
-    COMMANDS.get(index)
+    let letter = usize::from(lower.first()?.checked_sub(b'a')?);
+    let range = usize::from(*INDEX.get(letter)?)..usize::from(*INDEX.get(letter + 1)?);
+    let commands = COMMANDS.get(range)?;
+    let index = commands.binary_search_by(|command| command.name.as_bytes().cmp(lower)).ok()?;
+    commands.get(index)
 }
+
+/// Where the names begin that begin with each letter, and where the last of them end.
+static INDEX: [u16; 27] = {
+    let mut index = [0; 27];
+    let mut letter = 0;
+    let mut at = 0;
+    while letter < 27 {
+        while at < COMMANDS.len() && COMMANDS[at].name.as_bytes()[0] < b'a' + letter as u8 {
+            at += 1;
+        }
+        index[letter] = at as u16;
+        letter += 1;
+    }
+    index
+};
 
 /// As much of an argument as an error shows: Redis' messages are C strings.
 fn shown(argument: &[u8]) -> &[u8] {
@@ -334,10 +396,12 @@ pub(super) fn execute(
         pending: &mut pending,
         name: command.name,
         may_block: true,
+        ready: None,
     };
     run(&mut call, command);
     pending.flush(shared, state);
     client.write_offset = state.replication.offset;
+    serve_ready(shared, state);
     // Behind it: the next WAIT of this client must not wait for the question.
     let question = state.replication.take_question();
     if !question.is_empty() {
@@ -365,11 +429,55 @@ fn fail_transaction(
     [b"EXECABORT Transaction discarded because of: ", reason].concat().into()
 }
 
+/// Runs the command of a client that waited for `key`, now that something is under it. False:
+/// it was not enough. The reply is mailed.
+pub(super) fn run_again(
+    shared: &Arc<Shared>,
+    state: &mut State,
+    client: &mut Client,
+    arguments: Arguments<'_>,
+    key: &[u8],
+) -> bool {
+    let Some(command) = find(&arguments[0]) else { return false };
+    let mut pending = Pending::default();
+    let mut reply = ReplyEncoder::new(client.protocol);
+    reply.set_limit(shared.settings.output_limit_bytes);
+    let mut call = Call {
+        now_ms: shared.wall_ms(),
+        shared,
+        state,
+        client,
+        arguments,
+        reply: &mut reply,
+        pending: &mut pending,
+        name: command.name,
+        may_block: true,
+        ready: Some(key),
+    };
+    run(&mut call, command);
+    pending.flush(shared, state);
+    client.write_offset = state.replication.offset;
+    if client.next.take().is_some() {
+        return false;
+    }
+    if reply.is_full() {
+        client.kill();
+    }
+    client.push(|mail| mail.bytes_mut().extend_from_slice(reply.bytes()));
+    true
+}
+
 fn run(call: &mut Call<'_>, command: &Command) {
     let length = call.reply.bytes().len();
+    let mail = call.client.mailbox.bytes().len();
     if let Err(failure) = (command.run)(call) {
         call.reply.bytes_mut().truncate(length);
         call.reply.error(&failure.0);
+    }
+    // What the client heard of its own doing comes before the answer.
+    if call.client.mailbox.bytes().len() > mail {
+        let heard = call.client.mailbox.bytes_mut().split_off(mail);
+        call.reply.bytes_mut().splice(length..length, heard);
     }
 }
 
@@ -389,10 +497,10 @@ pub(super) fn execute_for_script(
     if command.flags & NO_SCRIPT != 0 {
         return Err("ERR This Redis command is not allowed from script".into());
     }
+    if command.flags & (WRITE | MAY_REPLICATE) != 0 && read_only {
+        return Err("ERR Write commands are not allowed from read-only scripts.".into());
+    }
     if command.flags & WRITE != 0 {
-        if read_only {
-            return Err("ERR Write commands are not allowed from read-only scripts.".into());
-        }
         check_write(call.shared, call.state, call.client)?;
         if command.flags & DENY_OOM != 0 && !memory.allows(call) {
             return Err(OUT_OF_MEMORY.into());

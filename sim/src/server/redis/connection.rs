@@ -2,23 +2,28 @@
 //! replies at once.
 //!
 //! Reading goes on while a slow reader's replies wait, as in Redis; what waits is
-//! bounded, and who exceeds the bound is closed.
+//! bounded, and who exceeds the bound is closed. Also while the client waits inside a
+//! command: what comes then is kept and executed once it goes on.
+//!
+//! What a client hears besides its replies lies in its mailbox, in the server's state. It
+//! is taken whenever the state is locked for this client, before anything else, so that
+//! mail and replies are in the order in which they were made.
 
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
-use lockstorm::host::Stream;
+use lockstorm::host::{BoxFuture, Stream};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
+use super::blocking::{time_out, unblock};
 use super::codec::{ReplyEncoder, RequestDecoder};
 use super::command::execute;
 use super::observe::Origin;
 use super::replication::leader;
-use super::state::{Client, Next, Position, Shared};
+use super::state::{Client, Next, Position, Shared, State};
 
 /// Above this an idle reply buffer gives its memory back.
 const KEPT_BYTES: usize = 64 * 1024;
@@ -26,20 +31,24 @@ const KEPT_BYTES: usize = 64 * 1024;
 /// Serves a connection until either side ends it.
 pub(super) async fn serve(shared: Arc<Shared>, id: u64, stream: Stream) {
     let peer = stream.peer_addr();
-    let client = Client::new(id, Origin::Client(peer), peer, shared.host.monotonic());
-    let killed = client.kill.clone();
+    let mut client = Client::new(id, Origin::Client(peer), peer, shared.host.monotonic());
+    client.mailbox.set_limit(shared.settings.output_limit_bytes);
+    let signal = client.signal.clone();
     if !enter(&shared, client) {
         refuse(stream).await;
         return;
     }
     let mut connection = Connection {
         decoder: RequestDecoder::new(shared.settings.requests),
+        limit_bytes: shared.settings.output_limit_bytes,
         shared: shared.clone(),
         id,
         stream,
         reply: ReplyEncoder::default(),
         written: 0,
-        killed,
+        signal,
+        is_blocked: false,
+        timeout: None,
     };
     // A connection that failed is a connection that ended.
     let end = connection.run().await.unwrap_or(End::Closed);
@@ -64,6 +73,8 @@ fn leave(shared: &Shared, id: u64) -> Option<Box<Client>> {
     let mut state = shared.lock();
     let mut client = state.clients.remove(&id)?;
     state.unwatch(&mut client);
+    state.subscribers.leave(&mut client);
+    unblock(&mut state.waiting, &mut client);
     Some(client)
 }
 
@@ -95,7 +106,10 @@ enum End {
 enum Event {
     Read(usize),
     Wrote(usize),
-    Killed,
+    /// There is mail, or the client waits no more, or it is to close.
+    Signalled,
+    /// The client has waited for long enough.
+    TimedOut,
 }
 
 struct Connection {
@@ -106,23 +120,35 @@ struct Connection {
     reply: ReplyEncoder,
     /// How much of the replies the kernel has.
     written: usize,
-    killed: Arc<Notify>,
+    /// How much may wait for this client.
+    limit_bytes: usize,
+    signal: Arc<Notify>,
+    /// The client waits inside a command; nothing is executed meanwhile.
+    is_blocked: bool,
+    timeout: Option<BoxFuture<'static, ()>>,
 }
 
 impl Connection {
     async fn run(&mut self) -> io::Result<End> {
         loop {
-            match self.event().await? {
-                Event::Killed | Event::Read(0) => return Ok(End::Closed),
-                Event::Wrote(count) => self.note_written(count),
-                Event::Read(_) => {
-                    if let Some(end) = self.serve_requests().await? {
-                        return Ok(end);
-                    }
+            let end = match self.event().await? {
+                Event::Read(0) => return Ok(End::Closed),
+                Event::Wrote(count) => {
+                    self.note_written(count);
+                    None
                 }
+                Event::Read(_) if self.is_blocked => {
+                    let limit = self.shared.settings.requests.buffered_bytes;
+                    (self.decoder.buffered_bytes() > limit).then_some(End::Closed)
+                }
+                Event::Read(_) => self.serve_requests().await?,
+                Event::Signalled => self.take_mail(false).await?,
+                Event::TimedOut => self.take_mail(true).await?,
+            };
+            if let Some(end) = end {
+                return Ok(end);
             }
-            let limit = self.shared.settings.output_limit_bytes;
-            if self.reply.is_full() || self.reply.bytes().len() - self.written > limit {
+            if self.reply.is_full() || self.reply.bytes().len() - self.written > self.limit_bytes {
                 return Ok(End::Closed);
             }
         }
@@ -142,11 +168,11 @@ impl Connection {
 
     /// The next thing that can be done; replies go before new requests.
     async fn event(&mut self) -> io::Result<Event> {
-        let Connection { stream, decoder, reply, written, killed, .. } = self;
-        let mut killed = pin!(killed.notified());
+        let Connection { stream, decoder, reply, written, signal, timeout, .. } = self;
+        let mut signalled = pin!(signal.notified());
         std::future::poll_fn(|context: &mut Context<'_>| {
-            if killed.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Ok(Event::Killed));
+            if signalled.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Ok(Event::Signalled));
             }
             let rest = &reply.bytes()[*written..];
             if !rest.is_empty()
@@ -154,31 +180,69 @@ impl Connection {
             {
                 return Poll::Ready(count.map(Event::Wrote));
             }
+            if let Some(timeout) = timeout
+                && timeout.as_mut().poll(context).is_ready()
+            {
+                return Poll::Ready(Ok(Event::TimedOut));
+            }
             pin!(stream.read_buf(decoder.buffer_mut())).poll(context).map_ok(Event::Read)
         })
         .await
     }
 
+    /// Takes what is in the mailbox; goes on with what came while the client waited, if it
+    /// waits no more.
+    async fn take_mail(&mut self, is_time_over: bool) -> io::Result<Option<End>> {
+        if is_time_over {
+            self.timeout = None;
+        }
+        let is_closing = {
+            let Connection { shared, id, reply, limit_bytes, is_blocked, .. } = self;
+            let mut state = shared.lock();
+            let State { clients, waiting, replication, .. } = &mut *state;
+            let Some(client) = clients.get_mut(id) else { return Ok(Some(End::Closed)) };
+            if client.killed {
+                return Ok(Some(End::Closed));
+            }
+            if is_time_over {
+                time_out(waiting, replication, client);
+            }
+            take(client, reply);
+            if !client.subscriptions.is_empty() {
+                *limit_bytes = shared.settings.subscriber_output_limit_bytes;
+            }
+            if *is_blocked && client.blocked.is_none() {
+                *is_blocked = false;
+                self.timeout = None;
+            } else if !client.closing {
+                return Ok(None);
+            }
+            client.closing
+        };
+        if is_closing {
+            self.write_out().await?;
+            return Ok(Some(End::Closed));
+        }
+        self.serve_requests().await
+    }
+
     /// Executes everything that has arrived.
     async fn serve_requests(&mut self) -> io::Result<Option<End>> {
-        loop {
-            match self.execute_batch() {
-                None => return Ok(None),
-                Some(Next::Abort) => return Ok(Some(End::Closed)),
-                Some(Next::Close) => {
-                    self.write_out().await?;
-                    return Ok(Some(End::Closed));
-                }
-                Some(Next::Follow(position)) => {
-                    self.write_out().await?;
-                    return Ok(Some(End::Follow(position)));
-                }
-                Some(Next::Wait { replicas, offset, timeout }) => {
-                    self.write_out().await?;
-                    if let Some(end) = self.wait(replicas, offset, timeout).await? {
-                        return Ok(Some(end));
-                    }
-                }
+        match self.execute_batch() {
+            None => Ok(None),
+            Some(Next::Abort) => Ok(Some(End::Closed)),
+            Some(Next::Close) => {
+                self.write_out().await?;
+                Ok(Some(End::Closed))
+            }
+            Some(Next::Follow(position)) => {
+                self.write_out().await?;
+                Ok(Some(End::Follow(position)))
+            }
+            Some(Next::Block { timeout }) => {
+                self.is_blocked = true;
+                self.timeout = timeout.map(|timeout| self.shared.host.sleep(timeout));
+                Ok(None)
             }
         }
     }
@@ -192,6 +256,7 @@ impl Connection {
             return Some(Next::Close);
         };
         client.active_at = shared.host.monotonic();
+        take(&mut client, reply);
         reply.set_protocol(client.protocol);
         let limit = *written + shared.settings.output_limit_bytes;
         reply.set_limit(limit);
@@ -223,12 +288,16 @@ impl Connection {
 
     /// Writes all replies, unless killed meanwhile.
     async fn write_out(&mut self) -> io::Result<()> {
-        let Connection { stream, reply, written, killed, .. } = self;
-        let mut killed = pin!(killed.notified());
+        let Connection { shared, id, stream, reply, written, signal, .. } = self;
+        let mut signalled = pin!(signal.notified());
         let mut writing = pin!(stream.write_all(&reply.bytes()[*written..]));
         std::future::poll_fn(|context: &mut Context<'_>| {
-            if killed.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Err(io::Error::from(io::ErrorKind::ConnectionAborted)));
+            while signalled.as_mut().poll(context).is_ready() {
+                // Mail is of no use any more: what is written here is the last.
+                if shared.lock().clients.get(id).is_none_or(|client| client.killed) {
+                    return Poll::Ready(Err(io::Error::from(io::ErrorKind::ConnectionAborted)));
+                }
+                signalled.set(signal.notified());
             }
             writing.as_mut().poll(context)
         })
@@ -237,68 +306,12 @@ impl Connection {
         self.written = 0;
         Ok(())
     }
+}
 
-    /// `WAIT`: answers once enough replicas have acknowledged, or the time is over.
-    async fn wait(
-        &mut self,
-        replicas: usize,
-        offset: u64,
-        timeout: Option<Duration>,
-    ) -> io::Result<Option<End>> {
-        self.set_blocked(true);
-        let shared = self.shared.clone();
-        let acknowledgements = shared.lock().replication.acknowledgements.clone();
-        let mut sleep = timeout.map(|timeout| shared.host.sleep(timeout));
-        let mut killed = pin!(self.killed.notified());
-        let stream = &mut self.stream;
-        let killed = loop {
-            let mut acknowledged = pin!(acknowledgements.notified());
-            // Registered before the count is taken, so that none is missed.
-            acknowledged.as_mut().enable();
-            if shared.lock().replication.acknowledged(offset) >= replicas {
-                break false;
-            }
-            let event = std::future::poll_fn(|context: &mut Context<'_>| {
-                if killed.as_mut().poll(context).is_ready()
-                    || stream.poll_peer_closed(context).is_ready()
-                {
-                    return Poll::Ready(Some(true));
-                }
-                if acknowledged.as_mut().poll(context).is_ready() {
-                    return Poll::Ready(None);
-                }
-                match &mut sleep {
-                    Some(sleep) => sleep.as_mut().poll(context).map(|()| Some(false)),
-                    None => Poll::Pending,
-                }
-            })
-            .await;
-            if let Some(ended) = event {
-                break ended;
-            }
-        };
-        self.set_blocked(false);
-        let (count, is_replica) = {
-            let state = shared.lock();
-            (state.replication.acknowledged(offset), state.is_replica())
-        };
-        if killed {
-            if is_replica {
-                self.reply.error(
-                    b"UNBLOCKED force unblock from blocking operation, instance state changed \
-                      (master -> replica?)",
-                );
-                self.stream.write_all(self.reply.bytes()).await?;
-            }
-            return Ok(Some(End::Closed));
-        }
-        self.reply.integer(count as i64);
-        Ok(None)
-    }
-
-    fn set_blocked(&self, blocked: bool) {
-        if let Some(client) = self.shared.lock().clients.get_mut(&self.id) {
-            client.blocked = blocked;
-        }
+/// Puts a client's mail behind its replies.
+fn take(client: &mut Client, reply: &mut ReplyEncoder) {
+    if !client.mailbox.bytes().is_empty() {
+        reply.bytes_mut().extend_from_slice(client.mailbox.bytes());
+        client.mailbox.clear();
     }
 }

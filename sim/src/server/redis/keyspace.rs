@@ -25,38 +25,77 @@ pub(super) enum Value {
     Hash(Hash),
 }
 
-impl Value {
-    /// The bytes of a string.
-    pub(super) fn string(&self) -> Option<&Bytes> {
-        match self {
-            Value::String(bytes) => Some(bytes),
-            Value::Hash(_) => None,
-        }
-    }
-
-    /// The hash, if it is one.
-    pub(super) fn hash(&self) -> Option<&Hash> {
-        match self {
-            Value::Hash(hash) => Some(hash),
-            Value::String(_) => None,
-        }
-    }
-
+/// A type of values other than strings.
+pub(super) trait Kind: Default {
+    fn of(value: &Value) -> Option<&Self>;
+    fn of_mut(value: &mut Value) -> Option<&mut Self>;
+    fn wrap(self) -> Value;
     /// What it costs, bytes.
-    pub(super) fn memory_bytes(&self) -> usize {
-        match self {
-            Value::String(bytes) => bytes.len(),
-            Value::Hash(hash) => hash.memory_bytes(),
-        }
-    }
+    fn memory_bytes(&self) -> usize;
+    /// Whether a key under which it is goes.
+    fn is_spent(&self) -> bool;
+}
 
-    /// As `TYPE` tells it.
-    pub(super) fn type_name(&self) -> &'static str {
-        match self {
-            Value::String(_) => "string",
-            Value::Hash(_) => "hash",
+macro_rules! kinds {
+    ($($kind:ident $name:literal;)*) => {
+        $(impl Kind for $kind {
+            fn of(value: &Value) -> Option<&Self> {
+                match value {
+                    Value::$kind(inner) => Some(inner),
+                    _ => None,
+                }
+            }
+
+            fn of_mut(value: &mut Value) -> Option<&mut Self> {
+                match value {
+                    Value::$kind(inner) => Some(inner),
+                    _ => None,
+                }
+            }
+
+            fn wrap(self) -> Value {
+                Value::$kind(self)
+            }
+
+            fn memory_bytes(&self) -> usize {
+                self.used_bytes()
+            }
+
+            fn is_spent(&self) -> bool {
+                self.is_empty()
+            }
+        })*
+
+        impl Value {
+            /// The bytes of a string.
+            pub(super) fn string(&self) -> Option<&Bytes> {
+                match self {
+                    Value::String(bytes) => Some(bytes),
+                    _ => None,
+                }
+            }
+
+            /// What it costs, bytes.
+            pub(super) fn memory_bytes(&self) -> usize {
+                match self {
+                    Value::String(bytes) => bytes.len(),
+                    $(Value::$kind(inner) => inner.memory_bytes(),)*
+                }
+            }
+
+            /// As `TYPE` tells it.
+            pub(super) fn type_name(&self) -> &'static str {
+                match self {
+                    Value::String(_) => "string",
+                    $(Value::$kind(_) => $name,)*
+                }
+            }
         }
-    }
+    };
+}
+
+kinds! {
+    Hash "hash";
 }
 
 /// What is kept under a key.
@@ -117,8 +156,8 @@ impl Database {
         self.keys.iter()
     }
 
-    /// Puts a value under a key, in place of whatever was there.
-    pub(super) fn insert(&mut self, key: &[u8], value: Value, expires_at_ms: Option<i64>) {
+    /// Puts a value under a key, in place of whatever was there. True if nothing was.
+    pub(super) fn insert(&mut self, key: &[u8], value: Value, expires_at_ms: Option<i64>) -> bool {
         match self.keys.get_mut(key) {
             Some(entry) => {
                 self.used_bytes -= entry.value.memory_bytes();
@@ -127,6 +166,7 @@ impl Database {
                 if entry.expires_at_ms != expires_at_ms {
                     self.set_expiry(key, expires_at_ms);
                 }
+                false
             }
             None => {
                 let key: Key = key.into();
@@ -136,6 +176,7 @@ impl Database {
                 let entry = Entry { value, expires_at_ms };
                 self.used_bytes += entry.memory_bytes(&key);
                 self.keys.insert(key, entry);
+                true
             }
         }
     }

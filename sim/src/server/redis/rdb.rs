@@ -11,7 +11,7 @@ mod lzf;
 use bytes::Bytes;
 
 use super::codec::number::parse_integer;
-use super::keyspace::{Database, Hash, Value};
+use super::keyspace::{Database, Hash, Kind, Value};
 use checksum::crc64;
 
 const MAGIC: &[u8] = b"REDIS";
@@ -255,7 +255,7 @@ impl<'a> Reader<'a> {
                 for _ in 0..self.length()? {
                     let field = self.string()?;
                     hash.insert(&field, self.string()?);
-                    if hash.memory_bytes() > self.limit_bytes {
+                    if Kind::memory_bytes(&hash) > self.limit_bytes {
                         return Err(RdbError::TooLarge);
                     }
                 }

@@ -19,6 +19,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
+use super::blocking;
 use super::observe::Observation;
 use super::settings::Master;
 use super::state::{Position, Role, Shared, State, random_id};
@@ -103,8 +104,6 @@ pub(super) struct Replication {
     pub(super) selected: Option<usize>,
     /// The stall of the gate that was last told to the observer.
     pub(super) noted_stall: u64,
-    /// Told of each acknowledgement.
-    pub(super) acknowledgements: Arc<Notify>,
     is_asking: bool,
     pub(super) full_syncs: u64,
     pub(super) partial_syncs: u64,
@@ -123,7 +122,6 @@ impl Replication {
             replicas: BTreeMap::new(),
             selected: None,
             noted_stall: 0,
-            acknowledgements: Arc::new(Notify::new()),
             is_asking: false,
             full_syncs: 0,
             partial_syncs: 0,
@@ -254,10 +252,8 @@ fn follow(shared: &Arc<Shared>, state: &mut State, master: Master, was_replica: 
     };
     state.role_epoch += 1;
     if !was_replica {
-        // Whoever waits for acknowledgements waits in vain.
-        for client in state.clients.values().filter(|client| client.blocked) {
-            client.kill.notify_one();
-        }
+        // Whoever waits, waits in vain.
+        blocking::refuse_all(state);
         state.replication.followed_database = state.replication.selected.unwrap_or(0);
     }
     state.replication.close_replicas();

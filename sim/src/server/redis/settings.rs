@@ -21,6 +21,9 @@ pub struct Settings {
     pub requests: RequestLimits,
     /// How much may wait for a client that does not read, bytes; then it is closed.
     pub output_limit_bytes: usize,
+    /// How much may wait for a client that is subscribed to channels, bytes; then it is
+    /// closed (`client-output-buffer-limit pubsub`, its hard limit).
+    pub subscriber_output_limit_bytes: usize,
     /// How much may wait for a replica, bytes; then it is closed
     /// (`client-output-buffer-limit replica`).
     pub replica_output_limit_bytes: usize,
@@ -61,6 +64,7 @@ impl Default for Settings {
             max_clients: 10_000,
             requests: RequestLimits::default(),
             output_limit_bytes: 64 * 1024 * 1024,
+            subscriber_output_limit_bytes: 32 * 1024 * 1024,
             replica_output_limit_bytes: 256 * 1024 * 1024,
             backlog_bytes: 1024 * 1024,
             sync_delay: Duration::ZERO,

@@ -15,10 +15,12 @@ use lockstorm::Host;
 use lockstorm::host::Task;
 use tokio::sync::Notify;
 
-use super::codec::{OwnedArguments, Protocol};
+use super::blocking::{Blocked, Waiting};
+use super::codec::{OwnedArguments, Protocol, ReplyEncoder};
 use super::gate::ReplicationGate;
 use super::keyspace::{Database, Key};
 use super::observe::{Observation, Observer, Origin};
+use super::pubsub::{Subscribers, Subscriptions};
 use super::replication::{FollowerLink, Replication};
 use super::script::Engine;
 use super::settings::{ConfigFile, Master, Settings};
@@ -166,6 +168,10 @@ pub(super) struct State {
     /// Absent until the first script, and while one runs.
     pub(super) engine: Option<Engine>,
     pub(super) watches: BTreeMap<(usize, Key), Vec<Watcher>>,
+    pub(super) subscribers: Subscribers,
+    pub(super) waiting: Waiting,
+    /// What is told of keyspace events: the bits of [`event`](super::pubsub::event).
+    pub(super) notified_events: u16,
     /// Values of `CONFIG SET`.
     pub(super) parameters: BTreeMap<&'static str, String>,
 }
@@ -183,6 +189,9 @@ impl State {
             replication,
             engine: None,
             watches: BTreeMap::new(),
+            subscribers: Subscribers::default(),
+            waiting: Waiting::default(),
+            notified_events: 0,
             parameters: BTreeMap::new(),
         }
     }
@@ -198,8 +207,10 @@ impl State {
         matches!(self.role, Role::Replica { .. })
     }
 
-    /// Fails the transactions of everybody who watches this key.
+    /// Fails the transactions of everybody who watches this key, and takes note for those
+    /// who wait for it.
     pub(super) fn touch(&mut self, database: usize, key: &[u8]) {
+        self.waiting.note_change(database, key);
         if self.watches.is_empty() {
             return;
         }
@@ -226,6 +237,7 @@ impl State {
     /// Fails the transactions of everybody who watches a key of these databases that was
     /// there in `old`, the data set until now, or that is there now.
     pub(super) fn touch_replaced(&mut self, old: &[Database], databases: &Range<usize>) {
+        self.waiting.note_all(databases);
         let watches = self.watches.iter_mut();
         for ((database, key), watchers) in watches.filter(|((of, _), _)| databases.contains(of)) {
             let is_there = self.databases[*database].get(key).is_some();
@@ -269,8 +281,8 @@ pub(super) enum Next {
     Close,
     /// Close at once, also without the answers before.
     Abort,
-    /// `WAIT`: answer once so many replicas have acknowledged the offset.
-    Wait { replicas: usize, offset: u64, timeout: Option<Duration> },
+    /// The client waits ([`Client::blocked`]), for so long at most.
+    Block { timeout: Option<Duration> },
     /// `PSYNC`: the connection becomes a replica's link.
     Follow(Position),
 }
@@ -308,16 +320,23 @@ pub(super) struct Client {
     /// The master's offset after this client's last command: what `WAIT` waits for.
     pub(super) write_offset: u64,
     pub(super) next: Option<Next>,
-    /// Told to close by another client or by the server.
-    pub(super) kill: Arc<Notify>,
+    /// What it hears besides the replies to its commands. Its connection takes it.
+    pub(super) mailbox: ReplyEncoder,
+    pub(super) subscriptions: Subscriptions,
+    /// What it waits for.
+    pub(super) blocked: Option<Box<Blocked>>,
+    /// Wakes its connection: there is mail, or it waits no more, or is to close.
+    pub(super) signal: Arc<Notify>,
+    /// Its connection is to close at once.
+    pub(super) killed: bool,
+    /// Its connection is to close once everything is written.
+    pub(super) closing: bool,
     pub(super) connected_at: Duration,
     pub(super) active_at: Duration,
     pub(super) last_command: &'static str,
     /// What `REPLCONF` said of the replica that this connection is to become.
     pub(super) listening_port: u16,
     pub(super) announced_ip: Option<String>,
-    /// Waits in `WAIT`.
-    pub(super) blocked: bool,
     pub(super) query_bytes: usize,
 }
 
@@ -335,14 +354,39 @@ impl Client {
             watched: BTreeSet::new(),
             write_offset: 0,
             next: None,
-            kill: Arc::new(Notify::new()),
+            mailbox: ReplyEncoder::default(),
+            subscriptions: Subscriptions::default(),
+            blocked: None,
+            signal: Arc::new(Notify::new()),
+            killed: false,
+            closing: false,
             connected_at: now,
             active_at: now,
             last_command: "NULL",
             listening_port: 0,
             announced_ip: None,
-            blocked: false,
             query_bytes: 0,
         }
+    }
+
+    /// Whether only commands about subscriptions are taken from it.
+    pub(super) fn is_subscriber(&self) -> bool {
+        self.protocol == Protocol::Resp2 && !self.subscriptions.is_empty()
+    }
+
+    /// Has its connection close at once.
+    pub(super) fn kill(&mut self) {
+        self.killed = true;
+        self.signal.notify_one();
+    }
+
+    /// Puts something into its mailbox. One who lets it fill up is closed.
+    pub(super) fn push(&mut self, write: impl FnOnce(&mut ReplyEncoder)) {
+        self.mailbox.set_protocol(self.protocol);
+        write(&mut self.mailbox);
+        if self.mailbox.is_full() {
+            self.killed = true;
+        }
+        self.signal.notify_one();
     }
 }

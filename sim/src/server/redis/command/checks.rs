@@ -70,5 +70,13 @@ pub(super) fn check(
     if command.flags & WRITE != 0 {
         check_write(shared, state, client)?;
     }
+    if client.is_subscriber() && command.flags & OF_SUBSCRIBER == 0 {
+        return Err(format!(
+            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
+             are allowed in this context",
+            command.name
+        )
+        .into());
+    }
     Ok(command)
 }

@@ -3,14 +3,23 @@
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
+use super::super::blocking;
 use super::super::codec::Protocol;
 use super::super::codec::number::parse_integer;
 use super::super::observe::Origin;
-use super::super::state::{Client, Next, Shared};
+use super::super::pubsub::Space;
+use super::super::state::{Client, Next, Shared, State};
 use super::{Call, Failure, NOT_AN_INTEGER, Outcome, SYNTAX, shown, wrong_arity};
 
 pub(super) fn ping(call: &mut Call<'_>) -> Outcome {
-    match call.arguments.len() {
+    let count = call.arguments.len();
+    match count {
+        1 | 2 if call.client.is_subscriber() => {
+            // Looks like a message: nothing else is expected there.
+            call.reply.array(2);
+            call.reply.bulk(b"pong");
+            call.reply.bulk(call.arguments.get(1).unwrap_or_default());
+        }
         1 => call.reply.simple(b"PONG"),
         2 => call.reply.bulk(&call.arguments[1]),
         _ => return Err(wrong_arity("ping")),
@@ -38,6 +47,7 @@ pub(super) fn quit(call: &mut Call<'_>) -> Outcome {
 pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
     call.client.transaction = None;
     call.state.unwatch(call.client);
+    call.state.subscribers.leave(call.client);
     call.client.database = 0;
     call.client.name.clear();
     speak(call, Protocol::Resp2);
@@ -164,6 +174,7 @@ pub(super) fn client(call: &mut Call<'_>) -> Outcome {
             call.reply.verbatim(b"txt", text.as_bytes());
         }
         b"list" => list(call)?,
+        b"unblock" if count == 3 || count == 4 => unblock(call)?,
         b"kill" if count >= 3 => kill(call)?,
         b"no-evict" if count == 3 => {
             if !call.is(2, "on") && !call.is(2, "off") {
@@ -174,7 +185,30 @@ pub(super) fn client(call: &mut Call<'_>) -> Outcome {
         name @ (b"id" | b"getname" | b"setname" | b"info" | b"kill" | b"no-evict") => {
             return Err(call.wrong_arity_of(&String::from_utf8_lossy(name)));
         }
+        b"unblock" => return Err(call.unknown_subcommand_or_arity()),
         _ => return Err(call.unknown_subcommand()),
+    }
+    Ok(())
+}
+
+/// `CLIENT UNBLOCK`: ends another client's waiting, as if its time were over or with an error.
+fn unblock(call: &mut Call<'_>) -> Outcome {
+    let with_error = match call.arguments.get(3) {
+        None => false,
+        Some(_) if call.is(3, "timeout") => false,
+        Some(_) if call.is(3, "error") => true,
+        Some(_) => return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into()),
+    };
+    let id = u64::try_from(call.integer(2)?).unwrap_or(0);
+    let State { clients, waiting, replication, .. } = &mut *call.state;
+    let client = clients.get_mut(&id).filter(|client| client.blocked.is_some());
+    call.reply.integer(i64::from(client.is_some()));
+    let Some(client) = client else { return Ok(()) };
+    if with_error {
+        client.push(|mail| mail.error(b"UNBLOCKED client unblocked via CLIENT UNBLOCK"));
+        blocking::unblock(waiting, client);
+    } else {
+        blocking::time_out(waiting, replication, client);
     }
     Ok(())
 }
@@ -182,18 +216,26 @@ pub(super) fn client(call: &mut Call<'_>) -> Outcome {
 /// One line of `CLIENT LIST`.
 fn describe(text: &mut String, shared: &Shared, port: u16, client: &Client) {
     let now = shared.host.monotonic();
-    let flags = match (&client.transaction, client.blocked) {
-        (Some(_), _) => "x",
-        (None, true) => "b",
-        (None, false) => "N",
-    };
+    let mut flags = String::new();
+    for (is_so, letter) in [
+        (!client.subscriptions.is_empty(), 'P'),
+        (client.transaction.is_some(), 'x'),
+        (client.blocked.is_some(), 'b'),
+    ] {
+        if is_so {
+            flags.push(letter);
+        }
+    }
+    if flags.is_empty() {
+        flags.push('N');
+    }
     let queued =
         client.transaction.as_ref().map_or(-1, |transaction| transaction.commands.len() as i64);
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "id={} addr={} laddr={}:{port} fd={} name={} age={} idle={} flags={flags} db={} sub=0 \
-         psub=0 ssub=0 multi={queued} qbuf={} qbuf-free=0 argv-mem=0 multi-mem={} rbs=1024 rbp=0 \
+        "id={} addr={} laddr={}:{port} fd={} name={} age={} idle={} flags={flags} db={} sub={} \
+         psub={} ssub={} multi={queued} qbuf={} qbuf-free=0 argv-mem=0 multi-mem={} rbs=1024 rbp=0 \
          obl=0 oll=0 omem=0 tot-mem=0 events=r cmd={} user=default redir=-1 resp={}",
         client.id,
         client.peer,
@@ -203,6 +245,9 @@ fn describe(text: &mut String, shared: &Shared, port: u16, client: &Client) {
         now.saturating_sub(client.connected_at).as_secs(),
         now.saturating_sub(client.active_at).as_secs(),
         client.database,
+        client.subscriptions.len(Space::Channels),
+        client.subscriptions.len(Space::Patterns),
+        client.subscriptions.len(Space::Shards),
         client.query_bytes,
         client.transaction.as_ref().map_or(0, |transaction| transaction.bytes),
         client.last_command,
@@ -217,11 +262,7 @@ fn list(call: &mut Call<'_>) -> Outcome {
         _ if call.arguments.len() > 3 && call.is(2, "id") => None,
         _ => return Err(SYNTAX.into()),
     };
-    let everybody = match kind.as_deref() {
-        None | Some(b"normal") => true,
-        Some(b"master" | b"replica" | b"slave" | b"pubsub") => false,
-        Some(other) => return Err([b"ERR Unknown client type '", other, b"'"].concat().into()),
-    };
+    let kind = kind.as_deref().map(client_kind).transpose()?;
     let ids = if call.arguments.len() > 3 && call.is(2, "id") {
         let ids = call.arguments.from(3).iter().map(|id| {
             parse_integer(id).and_then(|id| u64::try_from(id).ok()).ok_or("ERR Invalid client ID")
@@ -232,7 +273,9 @@ fn list(call: &mut Call<'_>) -> Outcome {
     };
     let mut text = String::new();
     let mut shown = |client: &Client| {
-        if everybody && ids.as_ref().is_none_or(|ids| ids.contains(&client.id)) {
+        if kind.is_none_or(|kind| kind == kind_of(client))
+            && ids.as_ref().is_none_or(|ids| ids.contains(&client.id))
+        {
             describe(&mut text, call.shared, call.state.port, client);
         }
     };
@@ -245,12 +288,38 @@ fn list(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
+/// As `CLIENT LIST` and `CLIENT KILL` tell clients apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ClientKind {
+    Normal,
+    Subscriber,
+    /// Links of masters and replicas: they are not among the clients here.
+    Link,
+}
+
+fn client_kind(name: &[u8]) -> Result<ClientKind, Failure> {
+    match name.to_ascii_lowercase().as_slice() {
+        b"normal" => Ok(ClientKind::Normal),
+        b"pubsub" => Ok(ClientKind::Subscriber),
+        b"master" | b"replica" | b"slave" => Ok(ClientKind::Link),
+        _ => Err([b"ERR Unknown client type '", name, b"'"].concat().into()),
+    }
+}
+
+fn kind_of(client: &Client) -> ClientKind {
+    match client.origin {
+        Origin::Client(_) if client.subscriptions.is_empty() => ClientKind::Normal,
+        Origin::Client(_) => ClientKind::Subscriber,
+        Origin::Master => ClientKind::Link,
+    }
+}
+
 #[derive(Default)]
 struct Filter {
     id: Option<u64>,
     address: Option<SocketAddr>,
     local: Option<Vec<u8>>,
-    normal: Option<bool>,
+    kind: Option<ClientKind>,
     skip_me: bool,
     user: bool,
 }
@@ -261,7 +330,7 @@ impl Filter {
             && self.local.is_none()
             && self.id.is_none_or(|id| id == client.id)
             && self.address.is_none_or(|address| address == client.peer)
-            && self.normal.is_none_or(|normal| normal == matches!(client.origin, Origin::Client(_)))
+            && self.kind.is_none_or(|kind| kind == kind_of(client))
     }
 }
 
@@ -281,13 +350,7 @@ fn filter(call: &Call<'_>) -> Result<Filter, Failure> {
             b"addr" => filter.address = Some(address(value).ok_or(SYNTAX)?),
             b"laddr" => filter.local = Some(value.to_vec()),
             b"user" => filter.user = value == b"default",
-            b"type" => {
-                filter.normal = Some(match value.to_ascii_lowercase().as_slice() {
-                    b"normal" => true,
-                    b"master" | b"replica" | b"slave" | b"pubsub" => false,
-                    _ => return Err([b"ERR Unknown client type '", value, b"'"].concat().into()),
-                });
-            }
+            b"type" => filter.kind = Some(client_kind(value)?),
             b"skipme" if value.eq_ignore_ascii_case(b"yes") => filter.skip_me = true,
             b"skipme" if value.eq_ignore_ascii_case(b"no") => filter.skip_me = false,
             _ => return Err(SYNTAX.into()),
@@ -309,8 +372,8 @@ fn kill(call: &mut Call<'_>) -> Outcome {
         filter(call)?
     };
     let mut killed = 0;
-    for client in call.state.clients.values().filter(|client| filter.names(client)) {
-        client.kill.notify_one();
+    for client in call.state.clients.values_mut().filter(|client| filter.names(client)) {
+        client.kill();
         killed += 1;
     }
     if !filter.skip_me && filter.names(call.client) {

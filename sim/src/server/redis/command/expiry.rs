@@ -1,5 +1,6 @@
 //! When keys expire: asking and changing.
 
+use super::super::pubsub::event::GENERIC;
 use super::{Call, Failure, Outcome, shown};
 
 #[derive(Default)]
@@ -59,9 +60,11 @@ fn change(call: &mut Call<'_>, base_ms: i64, unit_ms: i64) -> Outcome {
     }
     if at_ms <= call.now_ms && !call.state.is_replica() {
         call.remove(key);
+        call.notify(GENERIC, "del", key);
         call.propagate_as([&b"DEL"[..], key]);
     } else {
         call.put_expiry(key, Some(at_ms));
+        call.notify(GENERIC, "expire", key);
         let mut number = itoa::Buffer::new();
         // As Redis rewrites it: the conditions stay, and so does the name that fits already.
         let name = if call.name == "pexpireat" { &arguments[0] } else { b"PEXPIREAT" };
@@ -95,6 +98,7 @@ pub(super) fn persist(call: &mut Call<'_>) -> Outcome {
     let expires = call.lookup_expiry(key).flatten().is_some();
     if expires {
         call.put_expiry(key, None);
+        call.notify(GENERIC, "persist", key);
         call.propagate();
     }
     call.reply.integer(i64::from(expires));

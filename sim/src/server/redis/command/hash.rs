@@ -5,6 +5,7 @@ use bytes::Bytes;
 use super::super::codec::ReplyEncoder;
 use super::super::codec::number::parse_integer;
 use super::super::keyspace::Hash;
+use super::super::pubsub::event::HASH;
 use super::{Call, Failure, Outcome, wrong_arity};
 
 fn set_fields(call: &mut Call<'_>) -> Result<i64, Failure> {
@@ -13,7 +14,7 @@ fn set_fields(call: &mut Call<'_>) -> Result<i64, Failure> {
     }
     let arguments = call.arguments;
     let pairs = arguments.from(2);
-    let added = call.change_hash(&arguments[1], |hash| {
+    let added = call.change_and_notify(&arguments[1], HASH, "hset", |hash: &mut Hash| {
         let mut added = 0;
         for index in (0..pairs.len()).step_by(2) {
             let value = Bytes::copy_from_slice(&pairs[index + 1]);
@@ -40,11 +41,13 @@ pub(super) fn hmset(call: &mut Call<'_>) -> Outcome {
 pub(super) fn hsetnx(call: &mut Call<'_>) -> Outcome {
     let arguments = call.arguments;
     let (key, field, value) = (&arguments[1], &arguments[2], &arguments[3]);
-    if call.lookup_hash(key)?.is_some_and(|hash| hash.get(field).is_some()) {
+    if call.lookup_as::<Hash>(key)?.is_some_and(|hash| hash.get(field).is_some()) {
         call.reply.integer(0);
         return Ok(());
     }
-    call.change_hash(key, |hash| hash.insert(field, Bytes::copy_from_slice(value)))?;
+    call.change_and_notify(key, HASH, "hset", |hash: &mut Hash| {
+        hash.insert(field, Bytes::copy_from_slice(value))
+    })?;
     call.propagate();
     call.reply.integer(1);
     Ok(())
@@ -53,15 +56,10 @@ pub(super) fn hsetnx(call: &mut Call<'_>) -> Outcome {
 /// Answers with what `tell` makes of the hash, which is empty if there is none.
 fn ask(call: &mut Call<'_>, tell: impl FnOnce(&Hash, &mut ReplyEncoder)) -> Outcome {
     let arguments = call.arguments;
-    let key = &arguments[1];
-    let is_there = call.lookup_hash(key)?.is_some();
-    let Call { state, client, reply, .. } = call;
-    let entry = state.databases[client.database].get(key).filter(|_| is_there);
-    match entry.and_then(|entry| entry.value.hash()) {
+    call.ask(&arguments[1], |hash: Option<&Hash>, reply| match hash {
         Some(hash) => tell(hash, reply),
         None => tell(&Hash::default(), reply),
-    }
-    Ok(())
+    })
 }
 
 fn value_or_null(reply: &mut ReplyEncoder, value: Option<&Bytes>) {
@@ -129,11 +127,11 @@ pub(super) fn hdel(call: &mut Call<'_>) -> Outcome {
     let key = &arguments[1];
     let fields = arguments.from(2);
     let is_known = call
-        .lookup_hash(key)?
+        .lookup_as::<Hash>(key)?
         .is_some_and(|hash| fields.iter().any(|field| hash.get(field).is_some()));
     let mut deleted = 0;
     if is_known {
-        deleted = call.change_hash(key, |hash| {
+        deleted = call.change_and_notify(key, HASH, "hdel", |hash: &mut Hash| {
             fields.iter().filter(|field| hash.remove(field)).count() as i64
         })?;
         call.propagate();
@@ -146,13 +144,13 @@ pub(super) fn hincrby(call: &mut Call<'_>) -> Outcome {
     let by = call.integer(3)?;
     let arguments = call.arguments;
     let (key, field) = (&arguments[1], &arguments[2]);
-    let value = match call.lookup_hash(key)?.and_then(|hash| hash.get(field)) {
+    let value = match call.lookup_as::<Hash>(key)?.and_then(|hash| hash.get(field)) {
         Some(value) => parse_integer(value).ok_or("ERR hash value is not an integer")?,
         None => 0,
     };
     let sum = value.checked_add(by).ok_or("ERR increment or decrement would overflow")?;
     let text = Bytes::copy_from_slice(itoa::Buffer::new().format(sum).as_bytes());
-    call.change_hash(key, |hash| hash.insert(field, text))?;
+    call.change_and_notify(key, HASH, "hincrby", |hash: &mut Hash| hash.insert(field, text))?;
     call.propagate();
     call.reply.integer(sum);
     Ok(())

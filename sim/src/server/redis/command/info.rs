@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::super::pubsub::Space;
 use super::super::state::{Role, Shared, State};
 
 use super::server::maxmemory;
@@ -72,7 +73,7 @@ fn server(text: &mut String, shared: &Shared, state: &State) {
 }
 
 fn clients(text: &mut String, shared: &Shared, state: &State) {
-    let blocked = state.clients.values().filter(|client| client.blocked).count();
+    let blocked = state.clients.values().filter(|client| client.blocked.is_some()).count();
     lines!(text, "Clients",
         // And the one that asks.
         "connected_clients": state.clients.len() + 1,
@@ -105,6 +106,9 @@ fn stats(text: &mut String, _: &Shared, state: &State) {
         "sync_full": state.replication.full_syncs,
         "sync_partial_ok": state.replication.partial_syncs,
         "sync_partial_err": 0,
+        "pubsub_channels": state.subscribers.of(Space::Channels).len(),
+        "pubsub_patterns": state.subscribers.of(Space::Patterns).len(),
+        "pubsubshard_channels": state.subscribers.of(Space::Shards).len(),
     );
 }
 

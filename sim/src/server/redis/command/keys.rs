@@ -1,6 +1,7 @@
 //! Keys of any type.
 
 use super::super::glob;
+use super::super::pubsub::event::GENERIC;
 use super::super::state::DATABASES;
 use super::{Call, Outcome, SYNTAX};
 
@@ -10,7 +11,10 @@ pub(super) fn del(call: &mut Call<'_>) -> Outcome {
     let mut deleted = 0;
     for key in keys.iter() {
         call.lookup(key);
-        deleted += i64::from(call.remove(key));
+        if call.remove(key) {
+            call.notify(GENERIC, "del", key);
+            deleted += 1;
+        }
     }
     if deleted > 0 {
         call.propagate();

@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::codec::append_command;
-use super::super::keyspace::{Database, Entry, Hash, Value};
+use super::super::blocking::serve_ready;
+use super::super::codec::{ReplyEncoder, append_command};
+use super::super::keyspace::{Database, Entry, Kind, Value};
 use super::super::observe::{Observation, Origin};
-use super::super::state::{Shared, State};
-use super::{Call, Failure, WRONG_TYPE};
+use super::super::pubsub::event;
+use super::super::state::{Client, Shared, State};
+use super::notifications::notify;
+use super::{Call, Failure, Outcome, WRONG_TYPE};
 
 /// Effects of one command or script on their way into the replication stream.
 /// More than one travel as a transaction.
@@ -65,15 +68,17 @@ pub(in super::super) fn expire_due(shared: &Arc<Shared>, state: &mut State) {
         while let Some(key) = state.databases[database].first_expired(now_ms) {
             // Each by itself: keys that expire together are no transaction.
             let mut pending = Pending::default();
-            remove_expired(shared, state, database, &key, &mut pending);
+            remove_expired(shared, state, None, database, &key, &mut pending);
             pending.flush(shared, state);
         }
     }
+    serve_ready(shared, state);
 }
 
 fn remove_expired(
     shared: &Shared,
     state: &mut State,
+    current: Option<&mut Client>,
     database: usize,
     key: &[u8],
     pending: &mut Pending,
@@ -83,6 +88,7 @@ fn remove_expired(
         shared.observer.observe(&Observation::Expired { key, value });
         state.touch(database, key);
         pending.push(state, database, [&b"DEL"[..], key]);
+        notify(state, current, database, event::EXPIRED, "expired", key);
     }
 }
 
@@ -101,7 +107,7 @@ impl Call<'_> {
         if self.state.is_replica() {
             return self.client.origin != Origin::Master;
         }
-        remove_expired(self.shared, self.state, database, key, self.pending);
+        remove_expired(self.shared, self.state, Some(self.client), database, key, self.pending);
         true
     }
 
@@ -124,40 +130,75 @@ impl Call<'_> {
         }
     }
 
-    /// The hash under a key.
+    /// What is under a key, if it is of one type.
     ///
     /// # Errors
     /// WRONGTYPE when it is something else.
-    pub(super) fn lookup_hash(&mut self, key: &[u8]) -> Result<Option<&Hash>, Failure> {
+    pub(super) fn lookup_as<T: Kind>(&mut self, key: &[u8]) -> Result<Option<&T>, Failure> {
         match self.lookup(key) {
             None => Ok(None),
-            Some(entry) => entry.value.hash().map(Some).ok_or(WRONG_TYPE.into()),
+            Some(entry) => T::of(&entry.value).map(Some).ok_or(WRONG_TYPE.into()),
         }
     }
 
-    /// Changes the hash under a key. One that is not there begins empty; one that
-    /// becomes empty goes.
+    /// Answers with what `tell` makes of what is under a key, if it is of one type.
+    ///
+    /// # Errors
+    /// WRONGTYPE when it is something else.
+    pub(super) fn ask<T: Kind>(
+        &mut self,
+        key: &[u8],
+        tell: impl FnOnce(Option<&T>, &mut ReplyEncoder),
+    ) -> Outcome {
+        let is_there = self.lookup_as::<T>(key)?.is_some();
+        let Call { state, client, reply, .. } = self;
+        let entry = state.databases[client.database].get(key).filter(|_| is_there);
+        tell(entry.and_then(|entry| T::of(&entry.value)), reply);
+        Ok(())
+    }
+
+    /// Changes what is under a key, if it is of one type. If nothing is there, it begins
+    /// empty; one that becomes empty goes, and `true` is told besides. The events of the
+    /// change and of the deletion are the caller's to tell.
     ///
     /// # Errors
     /// WRONGTYPE when it is something else; nothing is changed then.
-    pub(super) fn change_hash<T>(
+    pub(super) fn change<T: Kind, R>(
         &mut self,
         key: &[u8],
-        work: impl FnOnce(&mut Hash) -> T,
-    ) -> Result<T, Failure> {
+        work: impl FnOnce(&mut T) -> R,
+    ) -> Result<(R, bool), Failure> {
         let number = self.client.database;
-        if self.lookup_hash(key)?.is_none() {
-            self.state.databases[number].insert(key, Value::Hash(Hash::default()), None);
+        if self.lookup_as::<T>(key)?.is_none() {
+            self.state.databases[number].insert(key, T::default().wrap(), None);
+            self.notify(event::NEW, "new", key);
         }
-        let changed = self.state.databases[number].modify(key, |value| match value {
-            Value::Hash(hash) => Some((work(hash), hash.is_empty())),
-            Value::String(_) => None,
+        let changed = self.state.databases[number].modify(key, |value| {
+            let value = T::of_mut(value)?;
+            Some((work(value), value.is_spent()))
         });
-        let (result, is_empty) = changed.flatten().ok_or(WRONG_TYPE)?;
-        if is_empty {
+        let (result, is_spent) = changed.flatten().ok_or(WRONG_TYPE)?;
+        if is_spent {
             self.remove(key);
         } else {
             self.state.touch(number, key);
+        }
+        Ok((result, is_spent))
+    }
+
+    /// Changes what is under a key as [`change`](Self::change) does, and tells one event,
+    /// and `del` behind it if the key goes.
+    pub(super) fn change_and_notify<T: Kind, R>(
+        &mut self,
+        key: &[u8],
+        class: u16,
+        name: &str,
+        work: impl FnOnce(&mut T) -> R,
+    ) -> Result<R, Failure> {
+        let (result, is_gone) = self.change(key, work)?;
+        self.notify(class, name, key);
+        if is_gone {
+            self.notify(event::GENERIC, "del", key);
         }
         Ok(result)
     }
@@ -179,8 +220,11 @@ impl Call<'_> {
             expires_at_ms,
             now_ms: self.now_ms,
         });
-        database.insert(key, Value::String(value), expires_at_ms);
+        let is_new = database.insert(key, Value::String(value), expires_at_ms);
         self.state.touch(self.client.database, key);
+        if is_new {
+            self.notify(event::NEW, "new", key);
+        }
     }
 
     /// Deletes a key that was looked up; false if it is not there.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::super::blocking::{Blocked, block};
 use super::super::codec::number::parse_integer;
 use super::super::replication::change_role;
 use super::super::settings::Master;
@@ -88,11 +89,10 @@ pub(super) fn wait(call: &mut Call<'_>) -> Outcome {
         call.reply.integer(acknowledged as i64);
         return Ok(());
     }
-    call.client.next = Some(Next::Wait {
-        replicas: usize::try_from(replicas).unwrap_or(0),
-        offset,
-        timeout: (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms)),
-    });
+    let count = usize::try_from(replicas).unwrap_or(0);
+    block(&mut call.state.waiting, call.client, Blocked::Replicas { count, offset });
+    let timeout = (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms));
+    call.client.next = Some(Next::Block { timeout });
     // The replicas tell their offsets once a second, and when asked: by whoever runs this
     // command, once it has taken note of the offset.
     call.state.replication.ask_for_acknowledgement();

@@ -1,6 +1,7 @@
 //! The server: its clock, what it says of itself, what can be set.
 
 use super::super::glob;
+use super::super::pubsub::event;
 use super::super::state::State;
 use super::{COMMANDS, Call, Failure, Outcome, SYNTAX, info, shown};
 
@@ -80,7 +81,7 @@ const PARAMETERS: &[(&str, &str, bool)] = &[
     ("lazyfree-lazy-expire", "no", false),
     (MAX_MEMORY, "0", true),
     ("maxmemory-policy", "noeviction", true),
-    ("notify-keyspace-events", "", true),
+    (NOTIFY, "", true),
     ("proto-max-bulk-len", "536870912", true),
     ("repl-ping-replica-period", "10", true),
     ("repl-timeout", "60", true),
@@ -91,6 +92,7 @@ const PARAMETERS: &[(&str, &str, bool)] = &[
 ];
 
 const MAX_MEMORY: &str = "maxmemory";
+const NOTIFY: &str = "notify-keyspace-events";
 
 /// What `CONFIG SET maxmemory` was last told, bytes; 0: no limit.
 pub(super) fn maxmemory(state: &State) -> usize {
@@ -165,6 +167,7 @@ fn config_set(call: &mut Call<'_>) -> Outcome {
         return Err(SYNTAX.into());
     }
     let mut wanted = Vec::new();
+    let mut events = None;
     for index in (0..pairs.len()).step_by(2) {
         let given = &pairs[index];
         let known = PARAMETERS
@@ -182,9 +185,18 @@ fn config_set(call: &mut Call<'_>) -> Outcome {
             )?;
             value = bytes.to_string();
         }
+        if name == NOTIFY {
+            let flags = event::parse(&pairs[index + 1]).ok_or(
+                "ERR CONFIG SET failed (possibly related to argument 'notify-keyspace-events') - \
+                 Invalid event class character. Use 'Ag$lshzxeKEtmdn'.",
+            )?;
+            value = event::letters(flags);
+            events = Some(flags);
+        }
         wanted.push((name, value));
     }
     call.state.parameters.extend(wanted);
+    call.state.notified_events = events.unwrap_or(call.state.notified_events);
     call.reply.ok();
     Ok(())
 }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::super::codec::number::parse_integer;
 use super::super::observe::Observation;
+use super::super::pubsub::event::{GENERIC, STRING};
 use super::{Call, Failure, NOT_AN_INTEGER, Outcome, SYNTAX, wrong_arity};
 
 pub(super) fn get(call: &mut Call<'_>) -> Outcome {
@@ -119,6 +120,10 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     }
     let expires_at_ms = if options.keep_expiry { found.flatten() } else { expires_at_ms };
     call.put_string(key, Bytes::copy_from_slice(value), expires_at_ms);
+    call.notify(STRING, "set", key);
+    if options.expiry.is_some() {
+        call.notify(GENERIC, "expire", key);
+    }
     match (options.expiry, expires_at_ms) {
         (Some(_), Some(at_ms)) => propagate_set(call, key, value, at_ms),
         _ if options.get => {
@@ -152,6 +157,8 @@ fn set_with_expiry(call: &mut Call<'_>, when: When) -> Outcome {
     let arguments = call.arguments;
     call.lookup(&arguments[1]);
     call.put_string(&arguments[1], Bytes::copy_from_slice(&arguments[3]), Some(at_ms));
+    call.notify(STRING, "set", &arguments[1]);
+    call.notify(GENERIC, "expire", &arguments[1]);
     propagate_set(call, &arguments[1], &arguments[3], at_ms);
     call.reply.ok();
     Ok(())
@@ -177,6 +184,7 @@ pub(super) fn setnx(call: &mut Call<'_>) -> Outcome {
         call.reply.integer(0);
     } else {
         call.put_string(key, Bytes::copy_from_slice(value), None);
+        call.notify(STRING, "set", key);
         call.propagate();
         call.reply.integer(1);
     }
@@ -187,6 +195,7 @@ pub(super) fn getset(call: &mut Call<'_>) -> Outcome {
     let arguments = call.arguments;
     reply_string(call, &arguments[1])?;
     call.put_string(&arguments[1], Bytes::copy_from_slice(&arguments[2]), None);
+    call.notify(STRING, "set", &arguments[1]);
     call.propagate_as([&b"SET"[..], &arguments[1], &arguments[2]]);
     Ok(())
 }
@@ -195,6 +204,7 @@ pub(super) fn getdel(call: &mut Call<'_>) -> Outcome {
     let arguments = call.arguments;
     reply_string(call, &arguments[1])?;
     if call.remove(&arguments[1]) {
+        call.notify(GENERIC, "del", &arguments[1]);
         call.propagate_as([&b"DEL"[..], &arguments[1]]);
     }
     Ok(())
@@ -218,6 +228,7 @@ fn set_many(call: &mut Call<'_>) -> Result<(), Failure> {
     for index in (0..pairs.len()).step_by(2) {
         call.lookup(&pairs[index]);
         call.put_string(&pairs[index], Bytes::copy_from_slice(&pairs[index + 1]), None);
+        call.notify(STRING, "set", &pairs[index]);
     }
     call.propagate();
     Ok(())
@@ -263,6 +274,7 @@ pub(super) fn append(call: &mut Call<'_>) -> Outcome {
     let length = value.len();
     let expires_at_ms = call.lookup_expiry(key).flatten();
     call.put_string(key, Bytes::from(value), expires_at_ms);
+    call.notify(STRING, "append", key);
     call.propagate();
     call.reply.integer(length as i64);
     Ok(())
@@ -286,6 +298,7 @@ fn add(call: &mut Call<'_>, by: i64) -> Outcome {
     let expires_at_ms = call.lookup_expiry(key).flatten();
     let text = Bytes::copy_from_slice(itoa::Buffer::new().format(sum).as_bytes());
     call.put_string(key, text, expires_at_ms);
+    call.notify(STRING, "incrby", key);
     call.propagate();
     call.reply.integer(sum);
     Ok(())

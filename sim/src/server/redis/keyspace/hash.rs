@@ -39,7 +39,7 @@ impl Hash {
     }
 
     /// What it costs, bytes.
-    pub(in super::super) fn memory_bytes(&self) -> usize {
+    pub(in super::super) fn used_bytes(&self) -> usize {
         self.used_bytes
     }
 
@@ -87,13 +87,13 @@ mod tests {
         assert!(hash.insert(b"b", Bytes::from_static(b"1")));
         assert!(hash.insert(b"a", Bytes::from_static(b"2")));
         assert!(!hash.insert(b"b", Bytes::from_static(b"three")));
-        assert_eq!(hash.memory_bytes(), 2 * FIELD_BYTES + 2 + 6);
+        assert_eq!(hash.used_bytes(), 2 * FIELD_BYTES + 2 + 6);
         let fields: Vec<_> = hash.iter().map(|(field, _)| field.to_vec()).collect();
         assert_eq!(fields, [b"b", b"a"]);
         assert!(hash.remove(b"b") && !hash.remove(b"b"));
         assert!(hash.insert(b"b", Bytes::new()));
         assert_eq!(hash.iter().next().map(|(field, _)| field), Some(&b"a"[..]));
         assert!(hash.remove(b"a") && hash.remove(b"b"));
-        assert_eq!((hash.memory_bytes(), hash.is_empty()), (0, true));
+        assert_eq!((hash.used_bytes(), hash.is_empty()), (0, true));
     }
 }

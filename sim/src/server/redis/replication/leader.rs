@@ -13,6 +13,7 @@ use lockstorm::host::Stream;
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::sync::Notify;
 
+use super::super::blocking;
 use super::super::codec::number::parse_integer;
 use super::super::codec::{RequestDecoder, append_command};
 use super::super::rdb;
@@ -230,7 +231,7 @@ impl Link {
                 // Who acknowledges has loaded the data set.
                 replica.online = true;
                 replica.acked = replica.acked.max(offset);
-                state.replication.acknowledgements.notify_waiters();
+                blocking::serve_acknowledged(&mut state);
             }
         }
         Ok(())

@@ -174,6 +174,7 @@ pub(super) fn command(
         now_ms: call.now_ms,
         name: call.name,
         may_block: false,
+        ready: None,
     };
     match execute_for_script(&mut inner, run.read_only, &mut run.memory) {
         Ok(()) if reply.is_full() => raise(b"ERR the reply exceeds the limit of Lua's memory"),
