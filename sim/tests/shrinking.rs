@@ -121,7 +121,10 @@ fn the_limit_is_kept_and_the_best_so_far_stays() {
         let shrunk = shrink(&plan, &Limits { replays }).unwrap();
         assert!(shrunk.replays <= replays);
         assert_eq!(shrunk.signature, signature);
-        assert_eq!(Signature::of(&storm::run(shrunk.plan(), &EventEngine)), Some(signature.clone()));
+        assert_eq!(
+            Signature::of(&storm::run(shrunk.plan(), &EventEngine)),
+            Some(signature.clone())
+        );
     }
 }
 

@@ -1,7 +1,7 @@
 //! `lockstorm explain`.
-use clap::Args;
 use super::exit::Failure;
 use super::plan_source::PlanArguments;
+use clap::Args;
 /// `explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArguments {
@@ -10,4 +10,6 @@ pub struct ExplainArguments {
     pub plan: PlanArguments,
 }
 /// x
-pub fn explain(_arguments: &ExplainArguments) -> Result<u8, Failure> { Ok(0) }
+pub fn explain(_arguments: &ExplainArguments) -> Result<u8, Failure> {
+    Ok(0)
+}

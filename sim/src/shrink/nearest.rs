@@ -116,7 +116,8 @@ fn halve(
         Some(_) => return None,
         None => Some(passes(end)?),
     };
-    let finest = ((value - end).abs() / FINEST_PART).max(if dial.is_time() { FINEST_US } else { 1 });
+    let finest =
+        ((value - end).abs() / FINEST_PART).max(if dial.is_time() { FINEST_US } else { 1 });
     let (mut failing, mut passing) = (value, end);
     while (failing - passing).abs() > finest {
         let middle = passing + (failing - passing) / 2;
@@ -133,8 +134,7 @@ fn halve(
         Some(value) => dial.show(value),
         None => "to the end".to_owned(),
     };
-    let change =
-        format!("fault {}: {} {was} → {}", position + 1, dial.name(), dial.show(passing));
+    let change = format!("fault {}: {} {was} → {}", position + 1, dial.name(), dial.show(passing));
     let nearest = Nearest { plan: with(passing), change, verdict: verdict? };
     Some(Found { distance: (value - passing).abs(), nearest })
 }

@@ -21,7 +21,7 @@ fn granted_at(sample: Sample, from_ms: u64, who: &str, servers: &[&str]) -> Samp
 
 fn released_at(mut sample: Sample, who: &str, servers: &[&str]) -> Sample {
     for server in servers {
-        let (key, owner) = (super::super::sample::KEY.into(), who.to_owned());
+        let (key, owner) = (super::super::sample::KEY.into(), who.into());
         sample = sample.event(server, crate::history::What::RecordReleased { key, owner });
     }
     sample
