@@ -35,7 +35,7 @@ const PERIOD_US: u64 = 1_000_000 / 3;
 /// The renewals that a server applied: when, µs, and whose.
 fn renewals(run: &Run) -> Vec<(u64, &str)> {
     let renewals = run.history.iter().filter_map(|event| match &event.what {
-        What::RecordExtended { owner, .. } => Some((event.at_us, owner.as_str())),
+        What::RecordExtended { owner, .. } => Some((event.at_us, owner.as_ref())),
         _ => None,
     });
     renewals.collect()
@@ -73,7 +73,7 @@ fn stops_in_time(run: &Run) {
                 }
             }
             What::RecordExtended { owner, .. } => {
-                let since = ended.get(owner).copied().unwrap_or(u64::MAX);
+                let since = ended.get(&**owner).copied().unwrap_or(u64::MAX);
                 assert!(
                     event.at_us <= since.saturating_add(PERIOD_US),
                     "{}: {owner} was renewed {} µs after its end",

@@ -1,7 +1,8 @@
 //! The command line: what the verbs and flags are, and who does them.
 //!
 //! Order of things: [`arguments`] is the grammar; [`demonstrate`], [`run`], [`hunt`],
-//! [`shrink`], [`explain`], [`check`], [`kept`], [`serve`] do the verbs, [`plan_source`] finds their plans, [`plan_folder`] is where hunts write; [`say`] prints; [`exit`] has the codes.
+//! [`merge`], [`shrink`], [`explain`], [`check`], [`kept`], [`serve`] do the verbs, [`plan_source`]
+//! finds their plans, [`plan_folder`] is where hunts write; [`say`] prints; [`exit`] has the codes.
 
 mod arguments;
 mod check;
@@ -10,6 +11,7 @@ mod exit;
 mod explain;
 mod hunt;
 mod kept;
+mod merge;
 mod plan_folder;
 mod plan_source;
 mod run;
@@ -43,6 +45,7 @@ pub fn main() -> ExitCode {
         Some(Verb::Hunt(arguments)) => hunt::hunt(&arguments),
         Some(Verb::Shrink(arguments)) => shrink::shrink(&arguments),
         Some(Verb::Explain(arguments)) => explain::explain(&arguments),
+        Some(Verb::Merge(arguments)) => merge::merge(&arguments),
         Some(Verb::Check(arguments)) => check::check(&arguments),
         Some(Verb::Seeds(verb)) => kept::kept(&verb),
         Some(Verb::Serve(verb)) => serve::serve(&verb),

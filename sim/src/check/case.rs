@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::blame::Faults;
+use super::books::{Books, Sales};
 use super::goals::Wanted;
 use super::grants::Grants;
 use super::records::{self, Loss};
@@ -102,6 +103,10 @@ pub struct Case<'a> {
     pub waits: Vec<Wait<'a>>,
     /// How often each wait was passed over, once somebody has asked.
     pub(super) bypasses: OnceCell<BTreeMap<usize, u64>>,
+    /// The books, once somebody has asked.
+    pub(super) books: OnceCell<Books<'a>>,
+    /// The accepted sales, once somebody has asked.
+    pub(super) sales: OnceCell<Sales<'a>>,
     /// How long the checker at work may still think.
     pub steps: Steps,
     /// How many findings hang on clocks that are not known well enough.
@@ -117,8 +122,19 @@ impl<'a> Case<'a> {
         let losses = records::losses(history, &grants, setting.quorum, &steps);
         let waits = waits(history, &steps);
         let undecided = Cell::new(0);
-        let bypasses = OnceCell::new();
-        Case { history, setting, losses, grants, faults, waits, bypasses, steps, undecided }
+        Case {
+            history,
+            setting,
+            losses,
+            grants,
+            faults,
+            waits,
+            bypasses: OnceCell::new(),
+            books: OnceCell::new(),
+            sales: OnceCell::new(),
+            steps,
+            undecided,
+        }
     }
 
     /// Notes that something can neither be told nor be excluded.

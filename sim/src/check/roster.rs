@@ -15,7 +15,6 @@ use crate::history::{Attempt, Name};
 pub(super) type Number = u32;
 
 /// All names, numbered in the order in which they came.
-#[derive(Default)]
 pub(super) struct Roster {
     names: Vec<Name>,
     numbers: BTreeMap<Name, Number>,
@@ -30,7 +29,8 @@ const PLACES: usize = 1 << 12;
 impl Roster {
     /// A roster without names.
     pub fn new() -> Roster {
-        Roster { lately: vec![Number::MAX; PLACES], ..Roster::default() }
+        let lately = vec![Number::MAX; PLACES];
+        Roster { names: Vec::new(), numbers: BTreeMap::new(), lately, text: String::new() }
     }
 
     /// The number of this name.

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use lockstorm::lock::Promises;
 use lockstorm::stock::{Stock, StockClient, StockServer};
 
 use super::cancelling::Cancelling;
@@ -101,8 +102,8 @@ pub fn run(
         lock_factory: lock_factory.clone(),
         failure: Arc::default(),
     });
-    let bounds = bounds(&scene)?;
-    let patience = patience(plan, bounds.takeover);
+    let (bound, promises) = declared(&scene)?;
+    let patience = patience(plan, bound);
     let factories = names.iter().enumerate().map(|(index, name)| {
         let node = NodeId(index as u16);
         announced(&scene, name, scene.factory(node, name))
@@ -128,27 +129,21 @@ pub fn run(
     let setting = Setting {
         fence: plan.fence,
         takeover_bound_us: Some(patience.takeover_us),
-        bypass_bound: bounds.bypass,
-        loss_notice_bound_us: bounds.loss_notice.map(micros),
         quorum: locks::quorum(plan),
         faults: plan.faults.len(),
         lock_has_records: locks::has_records(&plan.lock.name),
+        ordered_tokens: promises.ordered_tokens,
+        bypass_bound: promises.bypass_bound,
+        loss_notice_bound_us: promises.loss_notice_bound.map(micros),
         ..Setting::default()
     };
     Ok(Outcome { history, trace_hash, setting, ending })
 }
 
-/// What a lock declares of itself, in this plan.
-struct Bounds {
-    takeover: Duration,
-    loss_notice: Option<Duration>,
-    bypass: Option<u32>,
-}
-
-/// The lock's own bounds, and to its takeover the time in which the controller replaces a
-/// master.
-fn bounds(scene: &Scene) -> Result<Bounds, String> {
-    // Bounds are a matter of options, not of a node. The production machine has no place
+/// What the lock declares: its takeover bound, with the time in which the controller
+/// replaces a master, and what else it promises.
+fn declared(scene: &Scene) -> Result<(Duration, Promises), String> {
+    // It is a matter of options, not of a node. The production machine has no place
     // here: what a lock draws or reads as it is made would come from outside of the seed.
     let host = current::nobody(scene.world.clone());
     let lock = (scene.lock_factory)(&host, &scene.plan)?;
@@ -158,11 +153,9 @@ fn bounds(scene: &Scene) -> Result<Bounds, String> {
     };
     // Whoever never looks cannot be told.
     let listens = scene.plan.workload.deadline_check;
-    Ok(Bounds {
-        takeover: lock.takeover_bound() + failover,
-        loss_notice: lock.loss_notice_bound().filter(|_| listens),
-        bypass: lock.bypass_bound(),
-    })
+    let mut promises = lock.promises();
+    promises.loss_notice_bound = promises.loss_notice_bound.filter(|_| listens);
+    Ok((lock.takeover_bound() + failover, promises))
 }
 
 fn micros(duration: Duration) -> u64 {
@@ -213,9 +206,12 @@ fn opening(
         let units = scene.plan.workload.units;
         let node: Name = "stock-1".into();
         let books = move |recorder: &Recorder| {
-            let sales = stock.lock().unwrap_or_else(PoisonError::into_inner).ledger();
+            let stock = stock.lock().unwrap_or_else(PoisonError::into_inner);
+            let (sales, left) = (stock.ledger(), i64::from(stock.left()));
+            drop(stock);
             let sales = sales.into_iter().map(|(unit, order)| (unit, order.into())).collect();
             recorder.record(&node, What::Ledger { units, sales });
+            recorder.record(&node, What::StockCounted { units, left, reserved: 0 });
         };
         let conductor = Conductor::open(ground, &scene.plan, patience, scene.stop.clone(), books);
         // Set once, here: neither cell can be full.

@@ -61,7 +61,7 @@ use super::patience::until_granted;
 use super::records::Records;
 use super::renewal::Renewal;
 use crate::host::{BoxFuture, Host};
-use crate::lock::{Guard, GuardBackend, Lock, LockError, Owner, Release};
+use crate::lock::{Guard, GuardBackend, Lock, LockError, Owner, Promises, Release};
 
 /// Options of the lock `redis-watchdog`. Make them with [`WatchdogOptions::new`] and
 /// change fields.
@@ -147,8 +147,8 @@ impl Lock for WatchdogLock {
     }
 
     /// A lease: a renewal has found out, or the lease has run out, by then.
-    fn loss_notice_bound(&self) -> Option<Duration> {
-        Some(self.records.options().lease)
+    fn promises(&self) -> Promises {
+        Promises { loss_notice_bound: Some(self.records.options().lease), ..Promises::default() }
     }
 }
 

@@ -68,12 +68,14 @@ fn witnessed(history: &History, who: &str) -> bool {
         | What::AcquireReturned { attempt, .. }
         | What::BeliefEnded { attempt, .. }
         | What::ReleaseInvoked { attempt }
-        | What::ReleaseReturned { attempt, .. } => attempt.to_string() == who,
+        | What::ReleaseReturned { attempt, .. }
+        | What::RenewInvoked { attempt }
+        | What::RenewReturned { attempt, .. } => attempt.to_string() == who,
         _ => false,
     })
 }
 
-fn reply(history: &History, who: &str) -> Option<Moment> {
+pub(super) fn reply(history: &History, who: &str) -> Option<Moment> {
     let granted = history.iter().find(|event| match &event.what {
         What::AcquireReturned { attempt, outcome: AcquireOutcome::Granted { .. }, .. } => {
             attempt.to_string() == who
@@ -83,7 +85,7 @@ fn reply(history: &History, who: &str) -> Option<Moment> {
     granted.map(Moment::of)
 }
 
-fn sets(history: &History, who: &str) -> Vec<Moment> {
+pub(super) fn sets(history: &History, who: &str) -> Vec<Moment> {
     let set =
         |event: &&Event| matches!(&event.what, What::RecordSet { owner, .. } if **owner == *who);
     history.iter().filter(set).map(Moment::of).collect()
@@ -91,7 +93,7 @@ fn sets(history: &History, who: &str) -> Vec<Moment> {
 
 /// Where the owner's promise ends, and where its belief does: nested acquires are given
 /// back by as many releases.
-fn ends(history: &History, who: &str) -> (Vec<Moment>, Vec<Moment>) {
+pub(super) fn ends(history: &History, who: &str) -> (Vec<Moment>, Vec<Moment>) {
     let client = witnessed(history, who);
     let (mut promise, mut belief) = (Vec::new(), Vec::new());
     let mut held = 0_u32;
@@ -155,7 +157,7 @@ fn may_share(history: &History, one: &str, other: &str) -> bool {
 }
 
 /// DESIGN's promise, asked of one moment.
-fn is_promised(history: &History, who: &str, at: Moment) -> bool {
+pub(super) fn is_promised(history: &History, who: &str, at: Moment) -> bool {
     let client = witnessed(history, who);
     let reply = reply(history, who);
     let (begin, margin_us) = match (client, reply) {
@@ -201,13 +203,18 @@ fn is_promised(history: &History, who: &str, at: Moment) -> bool {
     at < Moment::at(base.at_us + LEASE_MS * 1_000 - margin_us)
 }
 
-fn is_believed(history: &History, who: &str, at: Moment) -> bool {
+pub(super) fn is_believed(history: &History, who: &str, at: Moment) -> bool {
     let Some(reply) = reply(history, who).filter(|reply| *reply <= at) else { return false };
+    let ends = ends(history, who).1.into_iter().chain(crashes(history, who));
+    !ends.into_iter().any(|end| end > reply && end <= at)
+}
+
+/// When the node of this owner's client crashed.
+pub(super) fn crashes(history: &History, who: &str) -> Vec<Moment> {
     let node = who.split('/').next().unwrap_or_default();
     let crashed =
         |event: &&Event| matches!(event.what, What::NodeCrashed { .. }) && &*event.node == node;
-    let crashes = history.iter().filter(crashed).map(Moment::of);
-    !ends(history, who).1.into_iter().chain(crashes).any(|end| end > reply && end <= at)
+    history.iter().filter(crashed).map(Moment::of).collect()
 }
 
 type Pairs = BTreeSet<(String, String)>;

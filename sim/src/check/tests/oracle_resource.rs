@@ -103,8 +103,9 @@ fn answers(history: &History, wanted: OrderAnswer) -> BTreeSet<Name> {
 /// How many may have been sold, by the best that is known.
 fn sold(history: &History) -> Option<(usize, usize)> {
     if let Some(books) = ledger(history) {
-        let count = books.into_iter().collect::<BTreeSet<_>>().len();
-        return Some((count, count));
+        // Each unit once at least, each order at most.
+        let units = books.iter().map(|(unit, _)| unit).collect::<BTreeSet<_>>().len();
+        return Some((units, books.iter().collect::<BTreeSet<_>>().len()));
     }
     let any = history.iter().any(|event| matches!(event.what, What::OrderReturned { .. }));
     if !any {
