@@ -7,6 +7,7 @@
 //! - [`disk`]: what a machine keeps through a crash.
 //! - [`server`]: servers that speak their real wire protocols.
 //! - [`fault`]: what goes wrong.
+//! - [`planted`]: locks with bugs, and their mended twins.
 //! - [`storm`]: a plan set on a stage, run, judged; the builder for tests.
 //! - [`history`]: what happened.
 //! - [`check`]: what is to be thought of it.
@@ -15,7 +16,7 @@
 //! - [`draw`]: keyed random draws.
 //!
 //! Dependencies point downwards in this picture: program → hunt, seeds → storm →
-//! engine, server, fault → plan, history, draw; report → check → history.
+//! engine, server, fault, planted → plan, history, draw; report → check → history.
 
 #[cfg(not(tokio_unstable))]
 compile_error!(
@@ -32,6 +33,7 @@ pub mod fault;
 pub mod history;
 pub mod hunt;
 pub mod plan;
+pub mod planted;
 pub mod report;
 pub mod seeds;
 pub mod server;

@@ -9,6 +9,7 @@ use lockstorm::lock::redis::{Endpoint, Fencing, Options, RedisLock};
 use lockstorm::lock::{Grant, Guard, GuardBackend, Lock, LockError, Owner, Release};
 
 use crate::plan::{Fence, Plan};
+use crate::planted;
 
 /// Builds the lock under test on a node.
 pub type LockFactory = Arc<dyn Fn(&Host, &Plan) -> Result<Arc<dyn Lock>, String> + Send + Sync>;
@@ -18,6 +19,9 @@ pub type LockFactory = Arc<dyn Fn(&Host, &Plan) -> Result<Arc<dyn Lock>, String>
 /// # Errors
 /// When no lock has this name, or its options contradict each other.
 pub fn build(host: &Host, plan: &Plan) -> Result<Arc<dyn Lock>, String> {
+    if let Some(lock) = planted::build(host, plan) {
+        return Ok(lock);
+    }
     match plan.lock.name.as_str() {
         "none" => Ok(Arc::new(NoLock { host: host.clone() })),
         "redis" => redis(host, plan),
@@ -29,6 +33,11 @@ pub fn build(host: &Host, plan: &Plan) -> Result<Arc<dyn Lock>, String> {
 /// no promises.
 pub fn has_records(name: &str) -> bool {
     name != "none"
+}
+
+/// Whether the lock of this name promises that tokens grow from grant to grant.
+pub fn promises_ordered_tokens(name: &str) -> bool {
+    planted::find(name).is_some_and(|(bug, _)| bug.ordered_tokens)
 }
 
 fn redis(host: &Host, plan: &Plan) -> Result<Arc<dyn Lock>, String> {

@@ -123,6 +123,7 @@ pub fn run(
         takeover_bound_us: Some(patience.takeover_us),
         faults: plan.faults.len(),
         lock_has_records: locks::has_records(&plan.lock.name),
+        ordered_tokens: locks::promises_ordered_tokens(&plan.lock.name),
         ..Setting::default()
     };
     Ok(Outcome { history, trace_hash, setting, ending })
