@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 
 pub use anchor::{Anchor, Operation, Phase, When};
 pub use complaint::Complaint;
+pub use draw::Draws;
 pub use error::PlanError;
 pub use rate::Ppm;
 pub use seed::Seed;

@@ -1,7 +1,7 @@
 //! The command line: what the verbs and flags are, and who does them.
 //!
 //! Order of things: [`arguments`] is the grammar; [`demonstrate`], [`run`], [`hunt`],
-//! [`check`], [`kept`], [`serve`] do the verbs, [`plan_folder`] is where hunts write; [`say`] prints; [`exit`] has the codes.
+//! [`merge`], [`check`], [`kept`], [`serve`] do the verbs, [`plan_folder`] is where hunts write; [`say`] prints; [`exit`] has the codes.
 
 mod arguments;
 mod check;
@@ -9,6 +9,7 @@ mod demonstrate;
 mod exit;
 mod hunt;
 mod kept;
+mod merge;
 mod plan_folder;
 mod run;
 mod say;
@@ -38,6 +39,7 @@ pub fn main() -> ExitCode {
         Some(Verb::Run(arguments)) => run::run(&arguments),
         Some(Verb::Replay(arguments)) => run::replay(&arguments),
         Some(Verb::Hunt(arguments)) => hunt::hunt(&arguments),
+        Some(Verb::Merge(arguments)) => merge::merge(&arguments),
         Some(Verb::Check(arguments)) => check::check(&arguments),
         Some(Verb::Seeds(verb)) => kept::kept(&verb),
         Some(Verb::Serve(verb)) => serve::serve(&verb),

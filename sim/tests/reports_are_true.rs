@@ -607,14 +607,7 @@ fn judged(run: &Run) -> Option<&'static str> {
 }
 
 fn quarry(scenario: &str, fence: Fence) -> Quarry {
-    Quarry {
-        scenario: scenario.to_owned(),
-        lock: "redis".to_owned(),
-        fence,
-        engine: "event".to_owned(),
-        faults: true,
-        settings: Vec::new(),
-    }
+    Quarry::new(scenario, "redis", fence)
 }
 
 fn run(scenario: &str, fence: Fence, seed: u64) -> Run {

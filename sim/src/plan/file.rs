@@ -45,7 +45,7 @@ use std::path::Path;
 use super::{Complaint, Plan, PlanError};
 use document::Document;
 
-pub use write::write;
+pub use write::{inline_fault, write, write_faults};
 
 /// Reads a plan from `text`; `name` is what errors call it.
 ///
@@ -80,6 +80,16 @@ pub(crate) fn load_text(path: &Path) -> Result<String, PlanError> {
             Complaint::new("these bytes are not UTF-8", "restore the file, or write it as UTF-8");
         PlanError::in_text(&name, &text, valid..valid + 1, complaint)
     })
+}
+
+/// The plan, which has no faults, with these: TOML's inline tables, as
+/// [`inline_fault`] writes them.
+///
+/// # Errors
+/// Those of [`parse`]; the place is `name`.
+pub fn with_faults(name: &str, plan: &Plan, faults: &[String]) -> Result<Plan, PlanError> {
+    let text = format!("fault = [{}]\n{}", faults.join(", "), write(plan));
+    parse(name, &text)
 }
 
 #[cfg(test)]

@@ -15,7 +15,9 @@ use lockstorm_sim::storm::confirm::{self, Confirmation};
 use lockstorm_sim::storm::repeat::Repetition;
 use lockstorm_sim::storm::{self, Run, locks};
 
-use super::arguments::{EngineArgument, Format, ReplayArguments, RunArguments, StormArguments};
+use super::arguments::{
+    DrawsArgument, EngineArgument, Format, ReplayArguments, RunArguments, StormArguments,
+};
 use super::exit::Failure;
 use super::say::{manner, say};
 
@@ -31,6 +33,12 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
                 plan = plan.without_faults();
             }
             (plan, command_of_file("run --plan", path, &arguments.storm))
+        }
+        None if !arguments.faults.is_empty() => {
+            let plan = quarry(&arguments.storm)?.calm_plan(arguments.seed)?;
+            let plan = file::with_faults("--fault", &plan, &arguments.faults)?;
+            let command = command_of_faults(&plan, &arguments.storm);
+            (plan, command)
         }
         None => {
             let plan = quarry(&arguments.storm)?.plan(arguments.seed)?;
@@ -158,6 +166,7 @@ pub fn quarry(storm: &StormArguments) -> Result<Quarry, Failure> {
         fence: storm.fence.fence(),
         engine: storm.engine.name().to_owned(),
         faults: !storm.calm,
+        draws: storm.draws.unwrap_or(DrawsArgument::First).draws(),
         settings: storm.settings.clone(),
     })
 }
@@ -179,6 +188,16 @@ pub fn command_of_seed(seed: lockstorm_sim::plan::Seed, storm: &StormArguments) 
     )
 }
 
+/// The one line that runs a plan again of which only the faults were written.
+pub fn command_of_faults(plan: &Plan, storm: &StormArguments) -> String {
+    let storm = StormArguments { draws: None, ..storm.clone() };
+    let mut command = command_of_seed(plan.seed, &storm);
+    for fault in &plan.faults {
+        command.push_str(&format!(" --fault {}", quoted(&file::inline_fault(fault))));
+    }
+    command
+}
+
 fn command_of_file(verb: &str, path: &Path, storm: &StormArguments) -> String {
     format!("{} {verb} {}{}", program(), shown(path), rest(storm))
 }
@@ -190,6 +209,9 @@ fn rest(storm: &StormArguments) -> String {
     }
     if storm.calm {
         rest.push_str(" --calm");
+    }
+    if let Some(draws) = storm.draws.filter(|draws| *draws != DrawsArgument::First) {
+        rest.push_str(&format!(" --draws {}", draws.draws().name()));
     }
     if storm.engine != EngineArgument::Event {
         rest.push_str(&format!(" --engine {}", storm.engine.name()));

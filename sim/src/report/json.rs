@@ -25,14 +25,17 @@
 //! A hunt has `schema`, `lockstorm`, `verdict` and `exit-code` likewise, of all its
 //! runs; `quarry` (what was hunted), `trace` (one hash over the traces of all its seeds,
 //! in their order: equal hunts have equal ones), `tally` (what was counted), `bound`
-//! (what a clean hunt proves) and `failures`, each of them a run.
+//! (what a clean hunt proves) and `failures`, each of them a run: of a swarm all, else the
+//! first of each signature. Beside them `strategy`, `signatures` (each with the number of
+//! its runs and its first), `coverage` (`parts`: what was tried, of what; `cells`: by kind
+//! of fault and operation `tried`, `inert`, `broke`) and `rests-on` (what *safe* rests on).
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::check::goals::Goals;
 use crate::check::{FailedChecker, Finding, Verdict};
-use crate::hunt::{Quarry, Summary};
+use crate::hunt::Quarry;
 use crate::plan::file;
 use crate::report::block::Failure;
 use crate::report::story::{Mark, Story};
@@ -151,9 +154,14 @@ pub fn run_json(failure: &Failure<'_>) -> String {
 }
 
 /// A hunt as JSON text of several lines: what was hunted, what was counted, and the
-/// failures as [`run_value`] gives them.
-pub fn hunt_json(quarry: &Quarry, summaries: &[Summary], failures: Vec<Value>) -> String {
-    let tally = Tally::of(summaries);
+/// failures as [`run_value`] gives them. `more` are fields beside these.
+pub fn hunt_json(
+    quarry: &Quarry,
+    tally: Tally,
+    trace: String,
+    failures: Vec<Value>,
+    more: &[(&str, Value)],
+) -> String {
     // Whether a run repeats is not known when it is counted.
     let differs = |failure: &Value| failure["verdict"] == Verdict::Nondeterminism.id();
     let verdict = match failures.iter().any(differs) {
@@ -166,21 +174,16 @@ pub fn hunt_json(quarry: &Quarry, summaries: &[Summary], failures: Vec<Value>) -
         verdict,
         exit_code: verdict.exit_code(),
         quarry,
-        trace: trace_of_all(summaries),
+        trace,
         bound: tally.bound(),
         tally,
         failures,
     };
-    format!("{:#}", value(&hunt))
-}
-
-/// One hash over every seed and its trace, the safe ones too. 64 bits, hex.
-fn trace_of_all(summaries: &[Summary]) -> String {
-    let mut hasher = blake3::Hasher::new();
-    for summary in summaries {
-        hasher.update(format!("{} {}\n", summary.seed, summary.trace).as_bytes());
+    let mut hunt = value(&hunt);
+    for (name, value) in more {
+        hunt[*name] = value.clone();
     }
-    hasher.finalize().to_hex()[..16].to_owned()
+    format!("{hunt:#}")
 }
 
 /// What cannot be serialised says so instead; there is nothing of that sort here: no

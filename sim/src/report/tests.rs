@@ -157,19 +157,13 @@ fn json_of_a_run_that_differs_says_so_and_tells_no_story() {
 
 #[test]
 fn json_of_a_hunt_counts_and_holds_its_failures() {
-    let quarry = crate::hunt::Quarry {
-        scenario: "redis-failover".to_owned(),
-        lock: "redis".to_owned(),
-        fence: crate::plan::Fence::Off,
-        engine: "event".to_owned(),
-        faults: true,
-        settings: Vec::new(),
-    };
+    let quarry = crate::hunt::Quarry::new("redis-failover", "redis", crate::plan::Fence::Off);
     let run = sample::replication_lag();
     let summaries = hunt(&[(sample::safe(), 40), (sample::replication_lag(), 1)]);
     let of = |repetition: &Repetition| {
         let failures = vec![json::run_value(&failure(&run, repetition, None))];
-        let text = json::hunt_json(&quarry, &summaries, failures);
+        let tally = Tally::of(&summaries);
+        let text = json::hunt_json(&quarry, tally, "aaaa".to_owned(), failures, &[]);
         serde_json::from_str::<serde_json::Value>(&text).unwrap()
     };
     let value = of(&Repetition::FreshProcess);
