@@ -13,9 +13,10 @@
 //! - [`check`]: what is to be thought of it.
 //! - [`report`]: telling people.
 //! - [`hunt`], [`seeds`]: searching, and keeping what was found.
+//! - [`bench`]: how soon hunts find planted bugs.
 //! - [`draw`]: keyed random draws.
 //!
-//! Dependencies point downwards in this picture: program → hunt, seeds → storm →
+//! Dependencies point downwards in this picture: program → bench → hunt, seeds → storm →
 //! engine, server, fault, planted → plan, history, draw; report → check → history.
 
 #[cfg(not(tokio_unstable))]
@@ -25,6 +26,7 @@ compile_error!(
      file off). Without it tokio's `select!` is outside the seed. Errors after this one follow from it"
 );
 
+pub mod bench;
 pub mod check;
 pub mod disk;
 pub mod draw;

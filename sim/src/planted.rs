@@ -167,7 +167,10 @@ use Purpose::{HeldOut, Tuning};
 pub const BUGS: &[Bug] = &[
     bug("no-deadline", &["K01"], INSIDE, Tuning, lease::no_deadline),
     bug("bare-del", &["K02"], &["wrong-release"], Tuning, release::bare_del),
-    bug("get-then-del", &["K02"], &["wrong-release"], HeldOut, release::get_then_del),
+    Bug {
+        settings: AROUND_THE_LEASE,
+        ..bug("get-then-del", &["K02"], &["wrong-release"], HeldOut, release::get_then_del)
+    },
     bug("setnx-then-expire", &["K03"], &["leaked-lock"], Tuning, taking::setnx_then_expire),
     bug("waiters-renew", &["K03"], &["leaked-lock"], HeldOut, taking::waiters_renew),
     Bug {
@@ -243,7 +246,13 @@ pub const BUGS: &[Bug] = &[
             ("workload.patience", "8s"),
             DEADLINE,
         ],
-        ..bug("local-lock-kept", &["K14"], &["stuck-waiter"], HeldOut, answers::local_lock_kept)
+        ..bug(
+            "local-lock-kept",
+            &["K14"],
+            &["stuck-waiter", "leaked-lock"],
+            HeldOut,
+            answers::local_lock_kept,
+        )
     },
     bug("released-regardless", &["K14"], &["loss-not-told"], Tuning, answers::released_regardless),
     bug("released-at-once", &["K16"], TWICE, HeldOut, identity::released_at_once),

@@ -44,11 +44,7 @@ struct TwoLevels {
 }
 
 impl Recipe for TwoLevels {
-    fn take<'a>(
-        &'a self,
-        desk: &'a Desk,
-        ask: &'a Ask,
-    ) -> BoxFuture<'a, Result<Answer, Failure>> {
+    fn take<'a>(&'a self, desk: &'a Desk, ask: &'a Ask) -> BoxFuture<'a, Result<Answer, Failure>> {
         Box::pin(async move {
             if self.taken.load(Ordering::Relaxed) {
                 return Ok(Answer::Busy);

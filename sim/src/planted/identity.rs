@@ -33,11 +33,7 @@ impl Process {
 }
 
 impl Recipe for Process {
-    fn take<'a>(
-        &'a self,
-        desk: &'a Desk,
-        ask: &'a Ask,
-    ) -> BoxFuture<'a, Result<Answer, Failure>> {
+    fn take<'a>(&'a self, desk: &'a Desk, ask: &'a Ask) -> BoxFuture<'a, Result<Answer, Failure>> {
         let ask = self.as_written(ask);
         Box::pin(async move { desk.take(&ask).await })
     }

@@ -60,12 +60,13 @@ pub(super) fn own_record_as_new(desk: Desk, half: Half) -> Arc<dyn Lock> {
         ) -> BoxFuture<'a, Result<Answer, Failure>> {
             Box::pin(async move {
                 let first_at = desk.host.monotonic();
-                let mut tries_left = 3;
-                loop {
+                let mut unanswered = None;
+                for _ in 0..TRIES {
                     let again_at = desk.host.monotonic();
-                    tries_left -= 1;
                     match own_or_set(desk, ask).await {
-                        Err(Failure::NoReply(_)) if tries_left > 0 => {}
+                        Err(failure @ Failure::NoReply(_)) => unanswered = Some(failure),
+                        // An earlier one may have been applied.
+                        Err(Failure::NotSent(_)) if unanswered.is_some() => {}
                         Err(failure) => return Err(failure),
                         Ok(false) => return Ok(Answer::Busy),
                         Ok(true) => {
@@ -74,11 +75,15 @@ pub(super) fn own_record_as_new(desk: Desk, half: Half) -> Arc<dyn Lock> {
                         }
                     }
                 }
+                Err(unanswered.unwrap_or(Failure::NoReply("no reply to any try".to_owned())))
             })
         }
     }
     lock(desk, OwnRecord(half))
 }
+
+/// How often a request is sent.
+const TRIES: u32 = 3;
 
 /// Whether the record is ours, new or not.
 async fn own_or_set(desk: &Desk, ask: &Ask) -> Result<bool, Failure> {

@@ -30,7 +30,6 @@ pub(super) fn on_timeout(desk: Desk, half: Half) -> Arc<dyn Lock> {
 
 /// The same when the store cannot be asked: the sale must go on.
 pub(super) fn on_error(desk: Desk, half: Half) -> Arc<dyn Lock> {
-    let is_an_error =
-        |error: &LockError| !matches!(error, LockError::TimedOut | LockError::Busy);
+    let is_an_error = |error: &LockError| !matches!(error, LockError::TimedOut | LockError::Busy);
     lock(desk, Open { half, when: is_an_error })
 }

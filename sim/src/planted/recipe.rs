@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstorm::host::BoxFuture;
-use lockstorm::lock::{
-    FencingToken, Grant, Guard, GuardBackend, Lock, LockError, Owner, Release,
-};
+use lockstorm::lock::{FencingToken, Grant, Guard, GuardBackend, Lock, LockError, Owner, Release};
 
 use super::desk::{Answer, Ask, Desk, Failure};
 use super::renewal::Renewal;
@@ -14,11 +12,7 @@ use super::renewal::Renewal;
 /// The steps; each default is sound.
 pub(super) trait Recipe: Send + Sync + 'static {
     /// Asks once.
-    fn take<'a>(
-        &'a self,
-        desk: &'a Desk,
-        ask: &'a Ask,
-    ) -> BoxFuture<'a, Result<Answer, Failure>> {
+    fn take<'a>(&'a self, desk: &'a Desk, ask: &'a Ask) -> BoxFuture<'a, Result<Answer, Failure>> {
         Box::pin(desk.take(ask))
     }
 

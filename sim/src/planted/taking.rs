@@ -16,11 +16,7 @@ struct Taken {
 }
 
 impl Recipe for Taken {
-    fn take<'a>(
-        &'a self,
-        desk: &'a Desk,
-        ask: &'a Ask,
-    ) -> BoxFuture<'a, Result<Answer, Failure>> {
+    fn take<'a>(&'a self, desk: &'a Desk, ask: &'a Ask) -> BoxFuture<'a, Result<Answer, Failure>> {
         match self.half {
             Half::Planted => (self.take)(desk, ask),
             // The mend of all: SET NX PX.

@@ -16,11 +16,7 @@ struct Numbered {
 }
 
 impl Recipe for Numbered {
-    fn take<'a>(
-        &'a self,
-        desk: &'a Desk,
-        ask: &'a Ask,
-    ) -> BoxFuture<'a, Result<Answer, Failure>> {
+    fn take<'a>(&'a self, desk: &'a Desk, ask: &'a Ask) -> BoxFuture<'a, Result<Answer, Failure>> {
         match self.half {
             Half::Planted => (self.take)(desk, ask),
             // The mend of all: counted by the script that writes the record, and kept.

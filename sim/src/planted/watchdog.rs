@@ -158,19 +158,14 @@ struct Armed {
 }
 
 impl Recipe for Armed {
-    fn take<'a>(
-        &'a self,
-        desk: &'a Desk,
-        ask: &'a Ask,
-    ) -> BoxFuture<'a, Result<Answer, Failure>> {
+    fn take<'a>(&'a self, desk: &'a Desk, ask: &'a Ask) -> BoxFuture<'a, Result<Answer, Failure>> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let (half, renewals) = (self.half, self.renewals.clone());
         let (at, asked) = (desk.clone(), ask.clone());
         let asking = async move {
             let answer = at.take(&asked).await;
             if let Ok(Answer::Granted { asked_at, .. }) = &answer {
-                let renewal =
-                    Renewal::begin(&at, &asked, *asked_at, Renewer::default(), || {});
+                let renewal = Renewal::begin(&at, &asked, *asked_at, Renewer::default(), || {});
                 locked(&renewals).insert(asked.owner.to_string(), renewal);
             }
             let is_heard = sender.send(answer).is_ok();
