@@ -11,10 +11,11 @@
 //! - [`history`]: what happened.
 //! - [`check`]: what is to be thought of it.
 //! - [`report`]: telling people.
-//! - [`hunt`], [`shrink`], [`seeds`]: searching, making what was found small, keeping it.
+//! - [`hunt`], [`shrink`], [`mod@explain`], [`seeds`]: searching, making what was found small,
+//!   saying what decided it, keeping it.
 //! - [`draw`]: keyed random draws.
 //!
-//! Dependencies point downwards in this picture: program → hunt, shrink, seeds → storm →
+//! Dependencies point downwards in this picture: program → hunt, explain, seeds → shrink → storm →
 //! engine, server, fault → plan, history, draw; report → check → history.
 
 #[cfg(not(tokio_unstable))]
@@ -28,6 +29,7 @@ pub mod check;
 pub mod disk;
 pub mod draw;
 pub mod engine;
+pub mod explain;
 pub mod fault;
 pub mod history;
 pub mod hunt;
