@@ -5,7 +5,8 @@
 //! which [`FencingToken`] to show to the resource, because no check on the client's
 //! side can cover a pause between the check and the write.
 //!
-//! Order of things: names of holders, tokens, errors, the [`Lock`] trait, the guard.
+//! Order of things: names of holders, tokens, errors, the [`Lock`] trait and what a lock
+//! [`Promises`] beyond it, the guard.
 //! Backends are modules of their own.
 
 mod guard;
@@ -115,4 +116,26 @@ pub trait Lock: Send + Sync {
     /// How long, after every fault has healed, a lock whose holder died may stay
     /// closed to a waiter that keeps asking.
     fn takeover_bound(&self) -> Duration;
+
+    /// What it promises beyond mutual exclusion, for whoever judges it: nothing, unless
+    /// it says so.
+    fn promises(&self) -> Promises {
+        Promises::default()
+    }
+}
+
+/// What a lock promises beyond mutual exclusion. Breaking one of these is a violation;
+/// where nothing is promised the same is at most remarkable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Promises {
+    /// Every grant's fencing token is larger than that of the grant before, whatever
+    /// happens to the backend. A counter on a server that may lose its latest writes does
+    /// not promise it.
+    pub ordered_tokens: bool,
+    /// How often a waiter may be passed over by requests that reached the backend after
+    /// its own. `None`: as often as it happens.
+    pub bypass_bound: Option<u32>,
+    /// How long, after every fault has healed, a holder may go on without being told that
+    /// its grant is lost. `None`: until its own deadline, or for ever.
+    pub loss_notice_bound: Option<Duration>,
 }

@@ -119,6 +119,11 @@ impl Stock {
         self.units
     }
 
+    /// How many units nobody has bought, for whoever keeps the stock.
+    pub fn left(&self) -> u32 {
+        self.units - u32::try_from(self.sold.len()).unwrap_or(self.units)
+    }
+
     /// Every accepted sale, in order of acceptance.
     pub fn sales(&self) -> &[Sale] {
         &self.sales
@@ -140,7 +145,7 @@ impl Stock {
     /// [`StockRefusal::Fence`] only.
     pub fn read(&mut self, shown: &Shown) -> Result<Level, StockRefusal> {
         self.fence.pass_read(shown)?;
-        let left = self.units - u32::try_from(self.sold.len()).unwrap_or(self.units);
+        let left = self.left();
         Ok(Level { left, next_unit: (left > 0).then_some(self.first_free) })
     }
 

@@ -62,16 +62,22 @@ fn at_us(run: &Run, position: usize) -> u64 {
 }
 
 fn applied(run: &Run) -> usize {
-    only(run, "applied", |what| matches!(what, What::RecordSet { owner, .. } if owner == "app-1/3"))
+    only(
+        run,
+        "applied",
+        |what| matches!(what, What::RecordSet { owner, .. } if **owner == *"app-1/3"),
+    )
 }
 
 fn released(run: &Run) -> usize {
-    let is = |what: &What| matches!(what, What::RecordReleased { owner, .. } if owner == "app-1/3");
+    let is =
+        |what: &What| matches!(what, What::RecordReleased { owner, .. } if **owner == *"app-1/3");
     only(run, "released", is)
 }
 
 fn expired(run: &Run) -> usize {
-    let is = |what: &What| matches!(what, What::RecordExpired { owner, .. } if owner == "app-1/3");
+    let is =
+        |what: &What| matches!(what, What::RecordExpired { owner, .. } if **owner == *"app-1/3");
     only(run, "expired", is)
 }
 
@@ -169,7 +175,7 @@ fn an_acquire_dropped_at_its_first_wait_has_not_been_sent() {
         assert!(touched < ended(run, 0) && ended(run, 0) < returned);
         // The client library looks whether anybody still waits before it writes.
         let set = run.history.iter().any(
-            |event| matches!(&event.what, What::RecordSet { owner, .. } if owner == "app-1/3"),
+            |event| matches!(&event.what, What::RecordSet { owner, .. } if **owner == *"app-1/3"),
         );
         assert!(!set, "{:#?}", around(run));
         is_clean(run);

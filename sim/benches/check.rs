@@ -118,7 +118,7 @@ fn peak_mib() -> u64 {
 fn sale(events: usize) -> History {
     let clients: Vec<Name> = (1..=CLIENTS).map(|n| Name::from(format!("app-{n}"))).collect();
     let (redis, stock, storm) = (Name::from("redis-1"), Name::from("stock-1"), Name::from("storm"));
-    let mut history = History::default();
+    let (mut history, key) = (History::default(), Name::from(KEY));
     let mut now_us = 0;
     let mut push = |now_us: u64, node: &Name, what: What| {
         let id = EventId(history.events.len() as u64);
@@ -130,8 +130,9 @@ fn sale(events: usize) -> History {
     while (round as usize + 1) * 12 < events {
         let client = &clients[(round % CLIENTS) as usize];
         let attempt = Attempt { client: client.clone(), ordinal: round / CLIENTS + 1 };
-        let (key, owner) = (KEY.to_owned(), attempt.to_string());
-        let (unit, order) = (round + 1, format!("order-{round}"));
+        let owner = Name::from(attempt.to_string());
+        let key = key.clone();
+        let (unit, order) = (round + 1, Name::from(format!("order-{round}")));
         let token = Some(u64::from(round) + 1);
         let mut say = |after_us: u64, node: &Name, what: What| {
             now_us += after_us;

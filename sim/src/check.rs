@@ -28,6 +28,7 @@ pub mod numbers;
 mod oversell;
 mod promise;
 pub mod records;
+mod roster;
 #[cfg(test)]
 pub(crate) mod sample;
 mod sections;

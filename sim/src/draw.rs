@@ -5,16 +5,42 @@
 //! one client out of a plan moves no other client's draws, and a new purpose moves
 //! nobody's.
 //!
+//! A run can be *reseeded*: once [`reseed`] is called on a run's thread, every stream of
+//! that thread goes on from its beginning under another seed. What was drawn before stays
+//! as it was, so many futures of one past can be tried
+//! ([`run_reseeded`](crate::storm::run_reseeded)).
+//!
 //! Reals never reach a history: what is drawn here are integers, and the one
 //! transcendental function (of the lognormal latency) comes from the `libm` crate,
 //! which computes the same bits on every machine.
 
+use std::cell::Cell;
+
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
+thread_local! {
+    /// The seed that all streams of this thread go on with, and the how-manieth it is.
+    /// One run has one thread, so this is a run's.
+    static RESEEDED: Cell<(u32, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// From here on every stream of this thread goes on under `seed`. For the thread of one
+/// run; the run must have the thread for itself.
+pub fn reseed(seed: u64) {
+    let times = RESEEDED.get().0.wrapping_add(1).max(1);
+    RESEEDED.set((times, seed));
+    // Third-party code draws from this one without asking us; see `engine::senses`.
+    fastrand::seed(Draw::new(seed, "fastrand", "").bits());
+}
+
 /// The draws of one entity for one purpose.
 #[derive(Clone, Debug)]
-pub struct Draw(ChaCha8Rng);
+pub struct Draw {
+    generator: ChaCha8Rng,
+    /// At which [`reseed`] it begins; 0 before the first.
+    since: u32,
+}
 
 impl Draw {
     /// The stream of draws for `purpose` by `entity` in the storm of `seed`.
@@ -25,14 +51,23 @@ impl Draw {
         hasher.update(entity.as_bytes());
         let mut stream = [0u8; 8];
         stream.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+        let (since, reseeded) = RESEEDED.get();
+        let seed = if since == 0 { seed } else { reseeded };
         let mut generator = ChaCha8Rng::seed_from_u64(seed);
         generator.set_stream(u64::from_le_bytes(stream));
-        Draw(generator)
+        Draw { generator, since }
     }
 
     /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
-        self.0.next_u64()
+        let (since, seed) = RESEEDED.get();
+        if since != self.since {
+            let stream = self.generator.get_stream();
+            self.generator = ChaCha8Rng::seed_from_u64(seed);
+            self.generator.set_stream(stream);
+            self.since = since;
+        }
+        self.generator.next_u64()
     }
 
     /// A number in `0..bound`; 0 when `bound` is 0. One draw, always.
@@ -86,6 +121,29 @@ mod tests {
         let beside: Vec<u64> = (0..4).map(|_| draw.bits()).collect();
         assert_eq!(alone, beside);
         assert_ne!(alone, (0..4).map(|_| other.bits()).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_reseeded_thread_goes_on_with_the_other_seed_and_others_do_not() {
+        let drawn = |reseed_to: Option<u64>| {
+            std::thread::spawn(move || {
+                let mut old = Draw::new(7, "hold", "app-1");
+                let before = old.bits();
+                reseed_to.into_iter().for_each(reseed);
+                let mut new = Draw::new(7, "hold", "app-2");
+                [before, old.bits(), old.bits(), new.bits()]
+            })
+            .join()
+            .unwrap()
+        };
+        let of = |seed, entity| Draw::new(seed, "hold", entity).bits();
+        let (kept, reseeded) = (drawn(None), drawn(Some(9)));
+        assert_eq!(kept[0], reseeded[0], "the past stays");
+        assert_eq!(reseeded[1], of(9, "app-1"));
+        assert_eq!(reseeded[3], of(9, "app-2"));
+        assert_eq!(kept[3], of(7, "app-2"));
+        assert_ne!(kept[2], reseeded[2]);
+        assert_ne!(drawn(Some(10))[1], reseeded[1]);
     }
 
     #[test]

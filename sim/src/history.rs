@@ -5,13 +5,14 @@
 //! node's clock), ties are broken by the event's id.
 //!
 //! Order of things: [`event`] says what can happen and [`facts`] how, [`recorder`]
-//! writes it down and hashes it, [`History`] is the result, [`mod@file`] keeps it on disk
+//! writes it down and hashes it ([`names`] are shared), [`History`] is the result, [`mod@file`] keeps it on disk
 //! for other programs and reads what they wrote, and [`edn`] reads what Jepsen wrote.
 
 pub mod edn;
 pub mod event;
 pub mod facts;
 pub mod file;
+pub mod names;
 pub mod recorder;
 
 use serde::{Deserialize, Serialize};

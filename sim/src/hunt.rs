@@ -9,16 +9,24 @@
 //! Workers are processes: they isolate statics, aborts, overflows and hangs. One that
 //! dies, or is silent for too long, makes its seed `internal`, and the hunt goes on.
 
+pub mod book;
+pub mod campaign;
+pub mod certificate;
+pub mod course;
 pub mod examine;
+pub mod moments;
 pub mod pack;
+pub mod pairs;
 pub mod process;
+pub mod single;
 pub mod watchdog;
 pub mod worker;
 
 use serde::{Deserialize, Serialize};
 
 use crate::check::{Kind, Verdict};
-use crate::plan::{Fence, Plan, PlanError, Seed};
+use crate::history::{Event, What};
+use crate::plan::{Draws, Fault, Fence, Plan, PlanError, Seed, file, scenario};
 use crate::storm::Run;
 
 /// Which storm is hunted.
@@ -35,20 +43,93 @@ pub struct Quarry {
     pub engine: String,
     /// Whether the plans have faults.
     pub faults: bool,
+    /// What its seeds draw.
+    #[serde(default)]
+    pub draws: Draws,
     /// Knobs of the plan, as `--set` writes them.
     pub settings: Vec<(String, String)>,
 }
 
 impl Quarry {
+    /// The storm of these names, as it is without flags.
+    pub fn new(scenario: &str, lock: &str, fence: Fence) -> Quarry {
+        Quarry {
+            scenario: scenario.to_owned(),
+            lock: lock.to_owned(),
+            fence,
+            engine: "event".to_owned(),
+            faults: true,
+            draws: Draws::First,
+            settings: Vec::new(),
+        }
+    }
+
+    fn settings(&self) -> Vec<(&str, &str)> {
+        self.settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect()
+    }
+
+    /// The plan without faults, with nothing drawn: the scenario as it stands.
+    ///
+    /// # Errors
+    /// When scenario, lock or a knob is unknown.
+    pub fn calm_plan(&self, seed: Seed) -> Result<Plan, PlanError> {
+        let plan = scenario::default_plan(&self.scenario, &self.lock, self.fence)?;
+        let plan = plan.with_settings(&self.settings())?;
+        Ok(Plan { seed, ..plan })
+    }
+
     /// The plan of one seed.
     ///
     /// # Errors
     /// When scenario, lock or a knob is unknown.
     pub fn plan(&self, seed: Seed) -> Result<Plan, PlanError> {
-        let settings: Vec<(&str, &str)> =
-            self.settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        let plan = Plan::from_seed_with(&self.scenario, &self.lock, self.fence, seed, &settings)?;
+        let base = scenario::default_plan(&self.scenario, &self.lock, self.fence)?;
+        let plan = Plan::from_seed_by(self.draws, base, seed, &self.settings())?;
         Ok(if self.faults { plan } else { plan.without_faults() })
+    }
+
+    /// The plan of a task.
+    ///
+    /// # Errors
+    /// Those of [`Quarry::plan`]; faults that are none.
+    pub fn plan_of(&self, task: &Task) -> Result<Plan, PlanError> {
+        match task {
+            Task::Drawn(seed) => self.plan(*seed),
+            Task::Written { seed, faults } => {
+                let text = format!("{}{faults}", file::write(&self.calm_plan(*seed)?));
+                file::parse("the task", &text)
+            }
+        }
+    }
+}
+
+/// One run of a hunt: which plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Task {
+    /// What this seed draws.
+    Drawn(Seed),
+    /// The quarry's storm without draws, of this seed, with these faults as a plan's file
+    /// writes them.
+    Written {
+        /// Decides latencies, think times, jitter.
+        seed: Seed,
+        /// Tables `[[fault]]`.
+        faults: String,
+    },
+}
+
+impl Task {
+    /// The task of a plan that [`Quarry::calm_plan`] gave, with these faults.
+    pub fn written(seed: Seed, faults: &[Fault]) -> Task {
+        Task::Written { seed, faults: file::write_faults(faults) }
+    }
+
+    /// The seed of its plan.
+    pub fn seed(&self) -> Seed {
+        match self {
+            Task::Drawn(seed) | Task::Written { seed, .. } => *seed,
+        }
     }
 }
 
@@ -70,6 +151,9 @@ pub struct Summary {
     pub trace: String,
     /// Grants to another owner than the one before.
     pub handovers: u64,
+    /// Servers that became master.
+    #[serde(default)]
+    pub failovers: u64,
     /// Faults that did something.
     pub faults_showed: u64,
     /// Faults that did not.
@@ -99,6 +183,7 @@ impl Summary {
             signature: judgement.signature(),
             trace: run.trace_hash.to_string(),
             handovers: goals.handovers as u64,
+            failovers: run.history.iter().filter(is_failover).count() as u64,
             faults_showed: goals.touched.len() as u64,
             faults_inert: goals.inert.len() as u64,
             steps: run.ending.steps,
@@ -133,12 +218,17 @@ impl Summary {
             signature: "internal".to_owned(),
             trace: String::new(),
             handovers: 0,
+            failovers: 0,
             faults_showed: 0,
             faults_inert: 0,
             steps: 0,
             trouble: Some(why),
         }
     }
+}
+
+fn is_failover(event: &&Event) -> bool {
+    matches!(event.what, What::MasterSwitched { .. })
 }
 
 #[cfg(test)]

@@ -7,32 +7,32 @@
 //! - [`disk`]: what a machine keeps through a crash.
 //! - [`server`]: servers that speak their real wire protocols.
 //! - [`fault`]: what goes wrong.
+//! - [`planted`]: locks with bugs, and their mended twins.
 //! - [`storm`]: a plan set on a stage, run, judged; the builder for tests.
 //! - [`history`]: what happened.
 //! - [`check`]: what is to be thought of it.
 //! - [`report`]: telling people.
-//! - [`hunt`], [`seeds`]: searching, and keeping what was found.
+//! - [`hunt`], [`shrink`], [`mod@explain`], [`seeds`]: searching, making what was found small,
+//!   saying what decided it, keeping it.
+//! - [`bench`]: how soon hunts find planted bugs.
 //! - [`draw`]: keyed random draws.
 //!
-//! Dependencies point downwards in this picture: program → hunt, seeds → storm →
-//! engine, server, fault → plan, history, draw; report → check → history.
+//! Dependencies point downwards in this picture: program → bench → hunt, explain, seeds → shrink →
+//! storm → engine, server, fault, planted → plan, history, draw; report → check → history.
 
-#[cfg(not(tokio_unstable))]
-compile_error!(
-    "lockstorm-sim needs `--cfg tokio_unstable`: write `[build]` and `rustflags = [\"--cfg\", \
-     \"tokio_unstable\"]` into .cargo/config.toml (an environment variable RUSTFLAGS switches that \
-     file off). Without it tokio's `select!` is outside the seed. Errors after this one follow from it"
-);
-
+pub mod bench;
 pub mod check;
 pub mod disk;
 pub mod draw;
 pub mod engine;
+pub mod explain;
 pub mod fault;
 pub mod history;
 pub mod hunt;
 pub mod plan;
+pub mod planted;
 pub mod report;
 pub mod seeds;
 pub mod server;
+pub mod shrink;
 pub mod storm;

@@ -7,11 +7,13 @@
 //! Order of things: the value and its parts here; [`time`], [`rate`] and [`seed`] are
 //! its scalars, [`anchor`] names events, [`keys`] is the table of all single
 //! settings, [`mod@file`] reads and writes TOML with errors that point ([`mod@error`]),
+//! [`capsule`] has a plan on one line,
 //! [`scenario`] has the named starting points, [`draw`] draws faults and workloads
 //! from a seed, [`groups`] names the task groups of each node, [`rules`] says what makes
 //! a plan possible.
 
 pub mod anchor;
+pub mod capsule;
 pub mod complaint;
 pub mod draw;
 pub mod error;
@@ -28,6 +30,7 @@ use serde::{Deserialize, Serialize};
 
 pub use anchor::{Anchor, Operation, Phase, When};
 pub use complaint::Complaint;
+pub use draw::Draws;
 pub use error::PlanError;
 pub use rate::Ppm;
 pub use seed::Seed;
@@ -114,6 +117,43 @@ pub struct LockPlan {
     pub command_timeout: Micros,
     /// A waiter asks again after a wait drawn between half of this and all of it.
     pub retry: Micros,
+    /// What only some locks have.
+    pub own: OwnOptions,
+}
+
+/// Options that only some locks have; see [`keys`] for which. The others leave them at
+/// their defaults, and plans that do not are impossible.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnOptions {
+    /// For how long at most a watchdog renews; `None` for ever.
+    pub max_hold: Option<Micros>,
+    /// How Redlock asks its servers.
+    pub ask: Ask,
+    /// How many replicas must have the record before `redis-wait` grants.
+    pub wait_replicas: u16,
+    /// How long they may take.
+    pub wait_timeout: Micros,
+}
+
+impl Default for OwnOptions {
+    fn default() -> Self {
+        OwnOptions {
+            max_hold: None,
+            ask: Ask::default(),
+            wait_replicas: 1,
+            wait_timeout: Micros::from_millis(200),
+        }
+    }
+}
+
+/// How Redlock asks its servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ask {
+    /// One after another, always all of them.
+    #[default]
+    OneAfterAnother,
+    /// All at once, until it is decided.
+    Parallel,
 }
 
 /// Who is there.
@@ -121,6 +161,8 @@ pub struct LockPlan {
 pub struct Topology {
     /// Redis servers `redis-1` (master at first) to `redis-n`.
     pub redis: u16,
+    /// Whether they know nothing of each other: all masters, no replicas.
+    pub independent: bool,
     /// Sentinels `sentinel-1` to `sentinel-n`, of which a majority decides; none: nobody
     /// replaces a master.
     pub sentinels: u16,
@@ -138,6 +180,11 @@ pub struct Topology {
 pub const STOCK_NODE: &str = "stock-1";
 
 impl Topology {
+    /// How many replicas there are at first.
+    pub fn replicas(&self) -> u16 {
+        if self.independent { 0 } else { self.redis.saturating_sub(1) }
+    }
+
     /// `redis-1` to `redis-n`.
     pub fn redis_nodes(&self) -> Vec<String> {
         (1..=self.redis).map(|number| format!("redis-{number}")).collect()

@@ -1,18 +1,25 @@
 //! The command line: what the verbs and flags are, and who does them.
 //!
 //! Order of things: [`arguments`] is the grammar; [`demonstrate`], [`run`], [`hunt`],
-//! [`check`], [`kept`], [`serve`] do the verbs, [`plan_folder`] is where hunts write; [`say`] prints; [`exit`] has the codes.
+//! [`merge`], [`shrink`], [`explain`], [`bench`], [`check`], [`kept`], [`serve`] do the verbs,
+//! [`plan_source`] finds their plans, [`plan_folder`] is where hunts write; [`say`] prints; [`exit`]
+//! has the codes.
 
 mod arguments;
+mod bench;
 mod check;
 mod demonstrate;
 mod exit;
+mod explain;
 mod hunt;
 mod kept;
+mod merge;
 mod plan_folder;
+mod plan_source;
 mod run;
 mod say;
 mod serve;
+mod shrink;
 
 use std::io::{self, BufReader};
 use std::process::ExitCode;
@@ -38,10 +45,15 @@ pub fn main() -> ExitCode {
         Some(Verb::Run(arguments)) => run::run(&arguments),
         Some(Verb::Replay(arguments)) => run::replay(&arguments),
         Some(Verb::Hunt(arguments)) => hunt::hunt(&arguments),
+        Some(Verb::Shrink(arguments)) => shrink::shrink(&arguments),
+        Some(Verb::Explain(arguments)) => explain::explain(&arguments),
+        Some(Verb::Merge(arguments)) => merge::merge(&arguments),
         Some(Verb::Check(arguments)) => check::check(&arguments),
         Some(Verb::Seeds(verb)) => kept::kept(&verb),
         Some(Verb::Serve(verb)) => serve::serve(&verb),
+        Some(Verb::Bench(verb)) => bench::bench(&verb),
         Some(Verb::Worker) => work(),
+        Some(Verb::BenchWorker) => bench::work(),
     };
     match result {
         Ok(_) if say::is_unsaid() => ExitCode::from(exit::INTERNAL),

@@ -21,7 +21,7 @@ use toml::de::DeTable;
 
 use crate::plan::complaint::{listed, quoted};
 use crate::plan::file::document::{Document, Entry, entries, find, raw};
-use crate::plan::file::{load_text, read, write};
+use crate::plan::file::{load_text, name_of, read, write};
 use crate::plan::keys::toml_text;
 use crate::plan::{Complaint, Plan, PlanError};
 
@@ -174,7 +174,7 @@ pub fn check_id(id: &str) -> Result<(), Complaint> {
 /// A file that cannot be read, or is not TOML.
 pub fn is_seed_file(path: &Path) -> Result<bool, PlanError> {
     let text = load_text(path)?;
-    let name = path.display().to_string();
+    let name = name_of(path);
     let root = Document { name: &name, text: &text }.root()?;
     Ok(find(&root, "plan").is_some())
 }

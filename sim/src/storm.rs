@@ -3,7 +3,8 @@
 //! Order of things: [`run`] takes a plan and an engine and gives a [`Run`];
 //! [`scene`] builds the nodes, [`client`] is what they do ([`cancelling`] drops it
 //! half-way), [`locks`] what they do it with, [`observe`] writes down what servers see, [`conductor`] strikes and ends,
-//! [`anchors`] finds events by name, [`place`] tells outsiders where it is. [`builder`] is the door for tests.
+//! [`anchors`] finds events by name, [`mod@reseed`] tries other futures of one past,
+//! [`place`] tells outsiders where it is. [`builder`] is the door for tests.
 
 pub mod anchors;
 pub mod builder;
@@ -16,16 +17,18 @@ pub mod locks;
 pub mod observe;
 pub mod place;
 pub mod repeat;
+pub mod reseed;
 pub mod scene;
 mod sentinels;
 
 use std::sync::Arc;
 
 pub use builder::Storm;
+pub use reseed::{Reseed, run_reseeded};
 
 use crate::check::{self, Judgement, Setting};
 use crate::engine::event::{
-    CoarseEventEngine, EventEngine, PromptEventEngine, UnseededEventEngine,
+    CoarseEventEngine, EventEngine, PlainEventEngine, PromptEventEngine, UnseededEventEngine,
 };
 use crate::engine::turmoil::Turmoil;
 use crate::engine::{Ending, Engine};
@@ -84,6 +87,7 @@ pub fn engine(name: &str) -> Option<Arc<dyn Engine>> {
         "turmoil" => Some(Arc::new(Turmoil::default())),
         "event-prompt" => Some(Arc::new(PromptEventEngine)),
         "event-coarse" => Some(Arc::new(CoarseEventEngine)),
+        "event-plain" => Some(Arc::new(PlainEventEngine)),
         "event-unseeded" => Some(Arc::new(UnseededEventEngine)),
         _ => None,
     }
@@ -99,13 +103,17 @@ pub fn run(plan: &Plan, engine: &dyn Engine) -> Run {
 
 /// Runs `plan` with a lock from `factory`.
 pub fn run_with(plan: &Plan, engine: &dyn Engine, factory: &LockFactory) -> Run {
+    staged(plan, engine, factory, None)
+}
+
+fn staged(plan: &Plan, engine: &dyn Engine, factory: &LockFactory, reseed: Option<Reseed>) -> Run {
     if let Some(clause) = engine.cannot_express(plan) {
         return not_run(plan, engine, Judgement::not_expressible(), clause);
     }
     let outcome = std::thread::scope(|scope| {
         // A fresh thread: thread-local state (allocators, hashers, Lua's) starts anew.
         let builder = std::thread::Builder::new().name("storm".to_owned());
-        match builder.spawn_scoped(scope, || scene::run(plan, engine, factory)) {
+        match builder.spawn_scoped(scope, || scene::run(plan, engine, factory, reseed)) {
             Ok(thread) => thread.join().map_err(|panic| told(&*panic)),
             Err(error) => Err(format!("no thread for the storm: {error}")),
         }

@@ -364,3 +364,34 @@ fn bad_input_gives_one_error_with_its_line_and_exit_code_64() {
     insta::assert_snapshot!(told.concat());
     assert_eq!(lockstorm(&["check", "no/such/file"]).0, 64);
 }
+
+#[test]
+fn a_damaged_history_gives_one_error_with_its_line() {
+    use std::io::Write as _;
+    let head = "{\"format\":\"lockstorm-history\",\"schema\":1}\n";
+    let healed = "{\"id\":4,\"at_us\":5,\"node\":\"a\",\"what\":\"healed\"}\n";
+    let missing = "{\"at_us\":5,\"node\":\"a\",\"what\":\"record-set\",\"key\":\"k\"}\n";
+    let packed = |text: &[u8]| {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(text).unwrap();
+        packed.finish().unwrap()
+    };
+    let mut truncated = packed([head, healed].concat().as_bytes());
+    truncated.truncate(truncated.len() - 9);
+    let endless = packed(&[head.as_bytes(), healed.as_bytes(), &vec![b'x'; 65 << 20]].concat());
+    let cases: [(&str, Vec<u8>, &str); 4] = [
+        ("a.ndjson.gz", truncated, "a.ndjson.gz:"),
+        ("b.ndjson", [head, missing].concat().into_bytes(), "b.ndjson:2: "),
+        ("c.ndjson", [head, healed, healed].concat().into_bytes(), "c.ndjson:3: "),
+        ("d.ndjson.gz", endless, "d.ndjson.gz:3: "),
+    ];
+    let mut all = String::new();
+    for (name, bytes, place) in cases {
+        let (code, told) = checked(name, &bytes, &[]);
+        assert_eq!(code, 64, "{told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+        assert!(told.contains(place), "{told}");
+        all += &told;
+    }
+    insta::assert_snapshot!(all);
+}

@@ -10,7 +10,7 @@ use lockstorm_sim::check::Verdict;
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::hunt::examine::Examiner;
 use lockstorm_sim::hunt::process::Trouble;
-use lockstorm_sim::hunt::{Quarry, Summary, pack};
+use lockstorm_sim::hunt::{Quarry, Summary, Task, pack};
 use lockstorm_sim::plan::{Fence, Plan, Seed};
 
 /// A worker of the folder beside this file. They are kept there, not written by the
@@ -21,19 +21,13 @@ fn worker(name: &str) -> PathBuf {
 }
 
 fn quarry() -> Quarry {
-    Quarry {
-        scenario: "redis-failover".to_owned(),
-        lock: "redis".to_owned(),
-        fence: Fence::Off,
-        engine: "event".to_owned(),
-        faults: true,
-        settings: Vec::new(),
-    }
+    Quarry::new("redis-failover", "redis", Fence::Off)
 }
 
 fn hunt(program: PathBuf, seeds: u64, limit: Duration) -> std::io::Result<Vec<Summary>> {
     let mut summaries = Vec::new();
-    pack::run(&quarry(), Seed(7), seeds, 2, &program, limit, |summary| {
+    let tasks: Vec<Task> = (0..seeds).map(|index| Task::Drawn(Seed(7 + index))).collect();
+    pack::run(&quarry(), &tasks, 2, &program, limit, |summary| {
         summaries.push(summary);
         true
     })?;

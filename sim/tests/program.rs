@@ -75,6 +75,17 @@ fn bad_flags_are_refused() {
         &["seeds", "check", "nowhere"],
         &["run", "--set", "lock.lese=2s"],
         &["hunt", "--seeds", "0"],
+        &["hunt", "--strategy", "certify", "--calm"],
+        &["hunt", "--strategy", "swarm", "--against", "Cargo.toml"],
+        &["hunt", "--strategy", "certify", "--against", "Cargo.toml"],
+        &["hunt", "--strategy", "certify", "--against", "no-such-file"],
+        &["hunt", "--for", "8h"],
+        &["hunt", "--for", "8h", "--out", "Cargo.toml"],
+        &["hunt", "--for", "soon", "--out", "new"],
+        &["hunt", "--shard", "3/2", "--out", "new"],
+        &["merge", "src", "--out", "new"],
+        &["run", "--fault", "{ kind = \"pause\" }"],
+        &["run", "--fault", "kind"],
         &["hunt", "--lock", "reddis", "--seeds", "3"],
         &["replay", "no-such-file.toml"],
         &["seeds", "check", "no-such-folder"],
@@ -106,6 +117,10 @@ fn a_hunt_is_the_same_with_one_worker_and_with_two_and_its_commands_reproduce() 
         "redis",
         "--scenario",
         "redis-failover",
+        "--strategy",
+        "swarm",
+        "--draws",
+        "first",
         "--seeds",
         "40",
         "--format",
@@ -191,14 +206,15 @@ fn a_hunt_keeps_what_it_finds_and_drawn_plans_that_touch_nothing_do_not_count() 
     let out = folder.path().join("found");
     let out = out.to_str().unwrap();
     // Seed 0x13 is inert.
-    let fenced = ["hunt", "--fence", "full", "--seed", "0x12", "--seeds", "3", "--out", out];
-    let (code, stdout, _) = lockstorm(&fenced);
+    let swarm = ["hunt", "--strategy", "swarm", "--draws", "first"];
+    let hunt = |more: &[&str]| lockstorm(&[&swarm[..], more].concat());
+    let (code, stdout, _) =
+        hunt(&["--fence", "full", "--seed", "0x12", "--seeds", "3", "--out", out]);
     assert_eq!(code, 0, "{stdout}");
     assert!(stdout.contains("INERT"), "{stdout}");
-    let (code, stdout, _) =
-        lockstorm(&["hunt", "--fence", "full", "--seed", "0x13", "--seeds", "1"]);
+    let (code, stdout, _) = hunt(&["--fence", "full", "--seed", "0x13", "--seeds", "1"]);
     assert_eq!(code, 2, "alone it proves nothing: {stdout}");
-    let (code, _, _) = lockstorm(&["hunt", "--seed", "0x1", "--seeds", "2", "--out", out]);
+    let (code, _, _) = hunt(&["--seed", "0x1", "--seeds", "2", "--out", out]);
     assert_eq!(code, 1);
     let kept = std::fs::read_dir(out).unwrap().count();
     assert_eq!(kept, 3, "one inert, two violations");
@@ -236,7 +252,7 @@ fn a_hunt_whose_folder_takes_nothing_tells_what_it_found_and_then_the_error() {
         return;
     }
     let (code, stdout, stderr) =
-        lockstorm(&["hunt", "--seed", "0x1", "--seeds", "2", "--out", out]);
+        lockstorm(&["hunt", "--strategy", "swarm", "--seed", "0x1", "--seeds", "2", "--out", out]);
     assert_eq!(code, 64, "{stderr}");
     assert!(stdout.contains("VIOLATION"), "what was found is told: {stdout}");
     assert_eq!(stderr.matches("cannot be written").count(), 1, "one error: {stderr}");

@@ -50,9 +50,9 @@ fn death(seed: u64, death: Death) -> Plan {
 fn switched_after_ms(history: &History) -> Option<(u64, u64)> {
     let died = history.iter().find(|event| matches!(event.what, What::NodeCrashed { .. }))?;
     let healed = history.iter().find(|event| matches!(event.what, What::Healed))?;
-    let switches = history.iter().filter(|event| {
-        event.id < healed.id && matches!(event.what, What::MasterSwitched { .. })
-    });
+    let switches = history
+        .iter()
+        .filter(|event| event.id < healed.id && matches!(event.what, What::MasterSwitched { .. }));
     let after: Vec<u64> = switches.map(|event| (event.at_us - died.at_us) / 1_000).collect();
     Some((*after.first()?, *after.last()?))
 }
@@ -277,7 +277,8 @@ impl Cluster {
             all.push(listening.await.unwrap());
         }
         let first = all.iter().map(|(_, at)| *at).min().unwrap_or_default();
-        let is_leader = |events: &Vec<String>| events.iter().any(|e| e.starts_with("+elected-leader"));
+        let is_leader =
+            |events: &Vec<String>| events.iter().any(|e| e.starts_with("+elected-leader"));
         let events: Vec<Vec<String>> = all.into_iter().map(|(events, _)| events).collect();
         let (leaders, followers) = events.into_iter().partition(is_leader);
         Failover { leaders, followers, first_switch: first }
@@ -310,9 +311,10 @@ async fn events(
         known_after += usize::from(switched_at.is_some() && name == "+slave");
         // How often others are asked whether the master is down, and when they change their
         // minds, is not the same twice.
-        let is_odd = matches!(name.as_str(), "-odown" | "-sdown" | "+sentinel" | "-role-change" | "+reboot")
-            || (name == "+odown" && events.iter().any(|event| event.starts_with("+odown")))
-            || (name == "+sdown" && !text.starts_with("master"));
+        let is_odd =
+            matches!(name.as_str(), "-odown" | "-sdown" | "+sentinel" | "-role-change" | "+reboot")
+                || (name == "+odown" && events.iter().any(|event| event.starts_with("+odown")))
+                || (name == "+sdown" && !text.starts_with("master"));
         if !is_odd {
             events.push(format!("{name} {text}"));
         }

@@ -85,7 +85,7 @@ impl<'a> Told<'a> {
     fn set(&self, owner: &str) -> &'a Event {
         let told = self.granted(owner).map_or(EventId(u64::MAX), |event| event.id);
         let mut sets = self.events().filter(
-            |event| matches!(&event.what, What::RecordSet { owner: of, .. } if of == owner),
+            |event| matches!(&event.what, What::RecordSet { owner: of, .. } if **of == *owner),
         );
         sets.rfind(|set| set.id < told).expect("a record of the owner")
     }
@@ -217,7 +217,7 @@ fn lost_by_restart<'a>(told: &Told<'a>) -> &'a Event {
     let lost = told.events().find(|event| {
         event.id > first.id
             && event.node == first.node
-            && matches!(&event.what, What::RecordLost { owner: of, how: RecordLoss::Crash, .. } if of == owner)
+            && matches!(&event.what, What::RecordLost { owner: of, how: RecordLoss::Crash, .. } if **of == *owner)
     });
     let lost = lost.expect("the record was lost by a restart");
     assert!(lost.id < told.until(), "before the second grant");
@@ -255,12 +255,12 @@ fn without<'a>(told: &Told<'a>) -> &'a Event {
     let (first, owner) = (told.first(), told.owner(0).unwrap());
     let promotion = told.promotion(first.id, told.until()).expect("a failover between the grants");
     let What::Promoted { records, .. } = &promotion.what else { unreachable!() };
-    assert!(records.iter().all(|(_, of)| of != owner), "the new master has it not");
+    assert!(records.iter().all(|(_, of)| **of != *owner), "the new master has it not");
     let has = told.events().any(|event| {
         event.id > first.id
             && event.id < promotion.id
             && event.node == promotion.node
-            && matches!(&event.what, What::RecordReplicated { owner: of, .. } if of == owner)
+            && matches!(&event.what, What::RecordReplicated { owner: of, .. } if **of == *owner)
     });
     assert!(!has, "and never had it");
     let before = told.promotions().rfind(|event| event.id < first.id);
@@ -350,7 +350,7 @@ fn early<'a>(told: &Told<'a>) -> (&'a Event, u64) {
         event.id > first.id
             && event.at_us < first.at_us + lease_us
             && told.why.contains(&*event.node)
-            && matches!(&event.what, What::RecordExpired { owner: of, .. } if of == owner)
+            && matches!(&event.what, What::RecordExpired { owner: of, .. } if **of == *owner)
     });
     let expiry = expiry.expect("an early expiry");
     assert!(told.in_story(expiry) && expiry.id < told.until());
@@ -418,7 +418,7 @@ fn fast_clock(told: &Told<'_>) {
 fn removed(told: &Told<'_>) {
     let owner = told.owner(0).unwrap();
     let deleted = told.events().find(|event| {
-        matches!(&event.what, What::RecordLost { owner: of, how: RecordLoss::Deleted, .. } if of == owner)
+        matches!(&event.what, What::RecordLost { owner: of, how: RecordLoss::Deleted, .. } if **of == *owner)
     });
     assert!(told.in_story(deleted.expect("a foreign deletion")));
 }
@@ -441,7 +441,7 @@ fn strayed(told: &Told<'_>) -> (u64, u64) {
     let owner = told.strays();
     let set = told.set(owner);
     let last = told.events().rfind(|event| match &event.what {
-        What::Effect { owner: of, .. } => of == owner,
+        What::Effect { owner: of, .. } => **of == *owner,
         What::ReleaseInvoked { attempt } | What::BeliefEnded { attempt, .. } => {
             attempt.to_string() == owner
         }
@@ -506,7 +506,7 @@ fn late_act<'a>(told: &Told<'a>) -> (&'a str, &'a Event) {
         })?;
         let act = told.events().find(|event| {
             event.id > left.id
-                && matches!(&event.what, What::Effect { owner: of, accepted: true, .. } if of == owner)
+                && matches!(&event.what, What::Effect { owner: of, accepted: true, .. } if **of == *owner)
         })?;
         Some((owner, act))
     });
@@ -612,14 +612,7 @@ fn judged(run: &Run) -> Option<&'static str> {
 }
 
 fn quarry(scenario: &str, fence: Fence) -> Quarry {
-    Quarry {
-        scenario: scenario.to_owned(),
-        lock: "redis".to_owned(),
-        fence,
-        engine: "event".to_owned(),
-        faults: true,
-        settings: Vec::new(),
-    }
+    Quarry::new(scenario, "redis", fence)
 }
 
 fn run(scenario: &str, fence: Fence, seed: u64) -> Run {

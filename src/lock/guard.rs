@@ -28,6 +28,12 @@ pub trait GuardBackend: Send + Sync {
         None
     }
 
+    /// Completes as soon as [`lost`](GuardBackend::lost) has something to say. The default
+    /// never does: nobody watches over the grant.
+    fn told(&self) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+
     /// Where renewal has moved it: the end of the lease on the host's monotonic
     /// clock, safety margin taken off. `None` keeps what the guard was made with.
     fn deadline(&self) -> Option<Duration> {
@@ -39,7 +45,8 @@ pub trait GuardBackend: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome")]
 pub enum Release {
-    /// The lock was ours and is free now.
+    /// The lock was ours and is given back. It is free now, or, acquired more than once by
+    /// its owner, held as often as is left.
     Released,
     /// The lock was no longer ours: what we did since it was lost, we did unguarded.
     NotHeld,
@@ -145,6 +152,23 @@ impl Guard {
             });
         }
         Ok(())
+    }
+
+    /// Completes, with why, as soon as the holder is told that the grant is lost; never
+    /// where nobody watches over it. It does not watch the own deadline: a holder whose
+    /// renewer stands still is told nothing, and must [`check`](Guard::check).
+    pub async fn lost(&self) -> String {
+        loop {
+            // Both before the first wait: what is told in between is not missed.
+            let told = match self.backend.as_ref() {
+                Some(backend) => backend.told(),
+                None => Box::pin(std::future::pending()),
+            };
+            if let Some(reason) = self.backend.as_ref().and_then(|backend| backend.lost()) {
+                return reason;
+            }
+            told.await;
+        }
     }
 
     /// Releases and tells how it went. Belief ends now, whatever the answer. If the

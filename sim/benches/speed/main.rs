@@ -3,13 +3,15 @@
 //!
 //! `cargo bench --bench speed` prints all of it: storms per second and core on both
 //! engines for the same plans, the echo load, idle clusters, worker processes against a
-//! spin loop, and the memory of a storm. `-- storms`, `-- echo`, `-- idle`, `-- workers`,
-//! `-- memory` print one part. `-- count N` runs N storms on the event engine and prints
-//! nothing: what a profiler or an instruction counter is to look at.
+//! spin loop, the memory of a storm, and what a build without `--cfg tokio_unstable` costs.
+//! `-- storms`, `-- echo`, `-- idle`, `-- workers`, `-- memory`, `-- plain` print one
+//! part. `-- count N` runs N storms on the event engine and prints nothing: what a
+//! profiler or an instruction counter is to look at.
 
 mod echo;
 mod idle;
 mod memory;
+mod plain;
 mod workers;
 
 use lockstorm_sim::engine::Engine;
@@ -42,6 +44,7 @@ fn main() {
         ["idle", ..] => idle::clusters(),
         ["workers", ..] => workers::scaling(),
         ["memory", ..] => memory::of_a_storm(),
+        ["plain", ..] => plain::build(),
         // cargo adds `--bench`.
         _ => {
             storms();
@@ -49,6 +52,7 @@ fn main() {
             idle::clusters();
             workers::scaling();
             memory::of_a_storm();
+            plain::build();
         }
     }
 }

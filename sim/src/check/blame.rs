@@ -219,7 +219,7 @@ impl Blame {
     }
 
     fn of(parted: Parted, grants: &[&Grant], faults: Vec<BlamedFault>) -> Blame {
-        let owners = grants.iter().map(|grant| grant.owner.clone()).collect();
+        let owners = grants.iter().map(|grant| grant.owner.to_string()).collect();
         Blame { parted, owners, faults, ..Blame::default() }
     }
 
@@ -331,8 +331,10 @@ pub(super) fn first_together(case: &Case<'_>, until: Moment) -> Blame {
 pub(super) fn pair(case: &Case<'_>, rows: (usize, usize), until: Moment) -> Blame {
     let table = case.grants.rows();
     let (first, second) = (&table[rows.0], &table[rows.1]);
-    let both =
-        |blame: Blame| Blame { owners: vec![first.owner.clone(), second.owner.clone()], ..blame };
+    let both = |blame: Blame| Blame {
+        owners: vec![first.owner.to_string(), second.owner.to_string()],
+        ..blame
+    };
     if first.promise_overlap(second).is_some() {
         return both(double_promise(case, rows));
     }
@@ -394,7 +396,9 @@ fn double_promise(case: &Case<'_>, rows: (usize, usize)) -> Blame {
         return Blame::told(parted_by(lost), &pair, told).and_shown_by(lost);
     }
     let parted = match (&first.applied, &second.applied) {
-        (Some(one), Some(other)) if one.node != other.node => Parted::TwoMasters,
+        (Some(one), Some(other)) if case.setting.quorum == 1 && one.node != other.node => {
+            Parted::TwoMasters
+        }
         (Some(_), Some(_)) => Parted::NoExclusion,
         _ if !case.grants.has_servers() => Parted::LetIn,
         _ => Parted::NoRecord,

@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::blame::{self, Blame};
 use super::case::Case;
 use super::interval::Moment;
-use crate::history::{Event, EventId, History, OrderAnswer, StockOperation, What};
+use crate::history::{Event, EventId, History, Name, OrderAnswer, StockOperation, What};
 
 /// Books as they were read: the event, how many units there were, each sale.
-pub(super) type Ledger<'a> = (&'a Event, u32, &'a [(u32, String)]);
+pub(super) type Ledger<'a> = (&'a Event, u32, &'a [(u32, Name)]);
 
 /// What is known of the stock.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) struct Books<'a> {
 
 impl<'a> Books<'a> {
     /// Reads them.
-    pub fn of(history: &'a History) -> Books<'a> {
+    fn read(history: &'a History) -> Books<'a> {
         let mut books = Books::default();
         for event in history.iter() {
             match &event.what {
@@ -49,18 +49,21 @@ impl<'a> Books<'a> {
 
     /// Whether anything at all tells how many were sold.
     pub fn tell_of_sales(&self, case: &Case<'_>) -> bool {
-        self.ledger.is_some() || !self.answers.is_empty() || !accepted_sales(case).is_empty()
+        self.ledger.is_some() || !self.answers.is_empty() || !case.sales().is_empty()
     }
 
     /// At least and at most so many units were sold, by the books, else by what buyers
     /// were told, else by what the resource accepted.
     pub fn sold(&self, case: &Case<'_>) -> (u64, u64) {
         if let Some((_, _, sales)) = self.ledger {
-            let distinct: BTreeSet<&(u32, String)> = sales.iter().collect();
-            return (distinct.len() as u64, distinct.len() as u64);
+            // A unit under two orders is one unit gone and two orders taken: a counter may
+            // count either, and `oversell` tells of it.
+            let units: BTreeSet<u32> = sales.iter().map(|(unit, _)| *unit).collect();
+            let orders: BTreeSet<&(u32, Name)> = sales.iter().collect();
+            return (units.len() as u64, orders.len() as u64);
         }
         if self.answers.is_empty() {
-            let sold = accepted_sales(case).len() as u64;
+            let sold = case.sales().len() as u64;
             return (sold, sold);
         }
         let accepted = self.answered(OrderAnswer::Accepted);
@@ -71,6 +74,7 @@ impl<'a> Books<'a> {
 }
 
 /// The first accepted sale of a unit under an order.
+#[derive(Debug)]
 pub(super) struct Sale {
     pub event: EventId,
     pub moment: Moment,
@@ -78,7 +82,21 @@ pub(super) struct Sale {
 }
 
 /// The first accepted sale of each unit under each order.
-pub(super) fn accepted_sales<'a>(case: &'a Case<'_>) -> BTreeMap<(u32, &'a str), Sale> {
+pub(super) type Sales<'a> = BTreeMap<(u32, &'a str), Sale>;
+
+impl<'a> Case<'a> {
+    /// The books.
+    pub(super) fn books(&self) -> &Books<'a> {
+        self.books.get_or_init(|| Books::read(self.history))
+    }
+
+    /// The accepted sales.
+    pub(super) fn sales(&self) -> &Sales<'a> {
+        self.sales.get_or_init(|| accepted_sales(self))
+    }
+}
+
+fn accepted_sales<'a>(case: &Case<'a>) -> Sales<'a> {
     let mut sales = BTreeMap::new();
     for event in case.history.iter() {
         let What::Effect {
@@ -89,7 +107,7 @@ pub(super) fn accepted_sales<'a>(case: &'a Case<'_>) -> BTreeMap<(u32, &'a str),
         };
         let row = case.grants.of_act(event.id);
         let sale = Sale { event: event.id, moment: Moment::of(event), row };
-        sales.entry((*unit, order.as_str())).or_insert(sale);
+        sales.entry((*unit, &**order)).or_insert(sale);
     }
     sales
 }

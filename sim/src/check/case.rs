@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::blame::Faults;
+use super::books::{Books, Sales};
 use super::goals::Wanted;
 use super::grants::Grants;
 use super::records::{self, Loss};
@@ -33,6 +34,9 @@ pub struct Setting {
     /// How long, after all faults have healed, a holder may go on without being told
     /// that its grant is lost, µs. `None`: the lock declares nothing.
     pub loss_notice_bound_us: Option<u64>,
+    /// At how many servers, each for itself, a record must be for the lock to be held:
+    /// 1 for a lock on one master, a majority of its servers for Redlock.
+    pub quorum: u16,
     /// How many faults the plan has.
     pub faults: usize,
     /// Whether the lock keeps records; `none` does not, and then nothing is promised.
@@ -53,6 +57,7 @@ impl Default for Setting {
             takeover_bound_us: None,
             bypass_bound: None,
             loss_notice_bound_us: None,
+            quorum: 1,
             faults: 0,
             lock_has_records: true,
             ordered_tokens: false,
@@ -98,6 +103,10 @@ pub struct Case<'a> {
     pub waits: Vec<Wait<'a>>,
     /// How often each wait was passed over, once somebody has asked.
     pub(super) bypasses: OnceCell<BTreeMap<usize, u64>>,
+    /// The books, once somebody has asked.
+    pub(super) books: OnceCell<Books<'a>>,
+    /// The accepted sales, once somebody has asked.
+    pub(super) sales: OnceCell<Sales<'a>>,
     /// How long the checker at work may still think.
     pub steps: Steps,
     /// How many findings hang on clocks that are not known well enough.
@@ -107,14 +116,25 @@ pub struct Case<'a> {
 impl<'a> Case<'a> {
     /// Looks everything up.
     pub fn new(history: &'a History, setting: Setting) -> Case<'a> {
-        let grants = Grants::of(history, setting.lock_has_records);
+        let grants = Grants::of(history, setting.lock_has_records, setting.quorum);
         let faults = Faults::of(history);
         let steps = Steps::enough_for(history.events.len());
-        let losses = records::losses(history, &grants, &steps);
+        let losses = records::losses(history, &grants, setting.quorum, &steps);
         let waits = waits(history, &steps);
         let undecided = Cell::new(0);
-        let bypasses = OnceCell::new();
-        Case { history, setting, losses, grants, faults, waits, bypasses, steps, undecided }
+        Case {
+            history,
+            setting,
+            losses,
+            grants,
+            faults,
+            waits,
+            bypasses: OnceCell::new(),
+            books: OnceCell::new(),
+            sales: OnceCell::new(),
+            steps,
+            undecided,
+        }
     }
 
     /// Notes that something can neither be told nor be excluded.

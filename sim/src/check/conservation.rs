@@ -3,7 +3,6 @@
 //! the answers that buyers got bound what was sold.
 
 use super::blame;
-use super::books::Books;
 use super::case::Case;
 use super::detail::Detail;
 use super::finding::{Finding, Kind};
@@ -11,7 +10,7 @@ use super::interval::{Interval, Moment};
 
 /// Finds `stock-not-conserved`.
 pub(super) fn not_conserved(case: &Case<'_>) -> Vec<Finding> {
-    let books = Books::of(case.history);
+    let books = case.books();
     let Some((count, units, left, reserved)) = books.count else { return Vec::new() };
     if !books.tell_of_sales(case) {
         return Vec::new();

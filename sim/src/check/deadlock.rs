@@ -197,7 +197,7 @@ pub(super) fn told(case: &Case<'_>, links: &[Link]) -> Vec<Waiting> {
     let told = links.iter().map(|link| Waiting {
         owner: case.waits[link.wait].who.to_string(),
         key: case.waits[link.wait].key.to_owned(),
-        held_by: Some(case.grants.rows()[link.holder].owner.clone()),
+        held_by: Some(case.grants.rows()[link.holder].owner.to_string()),
     });
     told.collect()
 }
@@ -232,7 +232,7 @@ fn tell(case: &Case<'_>, circle: &[Link], bound_us: u64) -> Finding {
     let events = events.chain(circle.iter().flat_map(|link| rows[link.holder].evidence()));
     let blame = Blame {
         parted: Parted::CircularWait,
-        owners: circle.iter().map(|link| rows[link.holder].owner.clone()).collect(),
+        owners: circle.iter().map(|link| rows[link.holder].owner.to_string()).collect(),
         ..Blame::default()
     };
     let interval = Interval::new(from, to);

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::books::{Books, accepted_sales, blame_pair};
+use super::books::blame_pair;
 use super::case::{Case, MOST_OF_A_KIND};
 use super::detail::Detail;
 use super::finding::{Finding, Kind, Party};
@@ -12,8 +12,7 @@ use super::interval::{Interval, Moment};
 
 /// Finds `duplicate-order`.
 pub(super) fn duplicate_order(case: &Case<'_>) -> Vec<Finding> {
-    let books = Books::of(case.history);
-    let told = accepted_sales(case);
+    let books = case.books();
     let mut units_of: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
     match books.ledger {
         Some((_, _, sales)) => {
@@ -22,7 +21,7 @@ pub(super) fn duplicate_order(case: &Case<'_>) -> Vec<Finding> {
             }
         }
         None => {
-            for (unit, order) in told.keys() {
+            for (unit, order) in case.sales().keys() {
                 units_of.entry(order).or_default().insert(*unit);
             }
         }
@@ -30,7 +29,8 @@ pub(super) fn duplicate_order(case: &Case<'_>) -> Vec<Finding> {
     let table = case.grants.rows();
     let mut found: Vec<Finding> = Vec::new();
     for (order, units) in units_of.into_iter().filter(|(_, units)| units.len() > 1) {
-        let sales: Vec<_> = units.iter().filter_map(|unit| told.get(&(*unit, order))).collect();
+        let sales: Vec<_> =
+            units.iter().filter_map(|unit| case.sales().get(&(*unit, order))).collect();
         let read = books.ledger.map(|(event, ..)| event);
         let rows: BTreeSet<usize> = sales.iter().filter_map(|sale| sale.row).collect();
         let rows: Vec<usize> = rows.into_iter().collect();
@@ -45,7 +45,7 @@ pub(super) fn duplicate_order(case: &Case<'_>) -> Vec<Finding> {
             .proved_by(read.map(|event| event.id))
             .blamed(blame_pair(case, &rows, last));
         finding.parties = rows.iter().map(|row| Party::from(&table[*row])).collect();
-        finding.key = rows.first().map(|row| table[*row].key.clone()).unwrap_or_default();
+        finding.key = rows.first().map(|row| table[*row].key.to_string()).unwrap_or_default();
         found.push(finding);
     }
     found.sort_by_key(|finding| finding.from_us);

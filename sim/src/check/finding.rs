@@ -201,7 +201,11 @@ pub struct Party {
 
 impl From<&Grant> for Party {
     fn from(grant: &Grant) -> Party {
-        Party { owner: grant.owner.clone(), attempt: grant.attempt.clone(), token: grant.token() }
+        Party {
+            owner: grant.owner.to_string(),
+            attempt: grant.attempt.clone(),
+            token: grant.token(),
+        }
     }
 }
 
@@ -242,7 +246,7 @@ impl Finding {
         Finding {
             kind,
             severity: kind.severity(),
-            key: grants.first().map(|grant| grant.key.clone()).unwrap_or_default(),
+            key: grants.first().map(|grant| grant.key.to_string()).unwrap_or_default(),
             parties: grants.iter().map(|grant| Party::from(*grant)).collect(),
             from_us: interval.from.at_us,
             to_us: interval.to.at_us.min(ended_us),

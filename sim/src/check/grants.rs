@@ -10,6 +10,10 @@
 //!   clock ends it. A renewal that is applied after the promise has ended promises
 //!   anew, so a promise may come in several pieces. An acquire that nobody was told of
 //!   promises nothing (`docs/adr/0002-a-promise-needs-an-acknowledgement.md`).
+//!   Where a lock needs its record at several servers (a *quorum*), it is applied when
+//!   the quorum-th server has it, its lease counts from the first of them (the holder's
+//!   began no later, and no server's ends earlier), and it is released when fewer have
+//!   it. Whatever falls short of the quorum promises nothing.
 //! - *belief*: from the acquire coming back as granted until release is invoked, the
 //!   belief ends, or the client's node crashes. A pause does not end it.
 //! - *effects*: what the resource was asked in the owner's name, in its order.
@@ -24,7 +28,7 @@ use std::collections::BTreeMap;
 
 use super::interval::{Interval, Moment};
 use crate::history::{Attempt, EventId, History, Name};
-use gather::{Gathering, Witnesses};
+use gather::Gathering;
 
 /// An event that put a grant's record on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,9 +75,9 @@ pub struct Act {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Which lock; empty when nothing tells.
-    pub key: String,
+    pub key: Name,
     /// The owner, as the record and the resource know it.
-    pub owner: String,
+    pub owner: Name,
     /// The attempt of one of our clients that the owner names. `None` for owners of
     /// whom the history has no client's side.
     pub attempt: Option<Attempt>,
@@ -87,8 +91,11 @@ pub struct Grant {
     pub uncertainty_us: u64,
     /// All its applications in order.
     pub applications: Vec<Application>,
-    /// The application that was acknowledged: the promise begins there.
+    /// The application that was acknowledged: the promise begins there. Of a quorum, the
+    /// one that made it up.
     pub applied: Option<Application>,
+    /// From when the lease of `applied` counts: earlier than it only for a quorum.
+    pub leased: Option<Moment>,
     /// The reply. `None` for a record that is a promise to nobody, and for foreigners.
     pub acknowledged: Option<Acknowledgement>,
     /// The promise, in order, disjoint. Empty where nobody was promised anything.
@@ -185,10 +192,9 @@ pub struct Grants {
 
 impl Grants {
     /// Builds the table. Without records (`lock_has_records` false) no grant has a
-    /// promise: belief and effects only.
-    pub fn of(history: &History, lock_has_records: bool) -> Grants {
-        let witnesses = Witnesses::of(history);
-        Gathering::new(history, &witnesses).gather(history).finish(lock_has_records)
+    /// promise: belief and effects only. A grant stands on records at `quorum` servers.
+    pub fn of(history: &History, lock_has_records: bool, quorum: u16) -> Grants {
+        Gathering::new(history, quorum).gather().finish(lock_has_records)
     }
 
     /// The rows.

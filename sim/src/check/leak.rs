@@ -184,7 +184,7 @@ fn follow_record<'c>(doors: &mut BTreeMap<&'c str, Door<'c>>, event: &'c Event) 
         }
         What::RecordExtended { key, owner, .. } => {
             let record = doors.entry(key).or_default().record();
-            if let Some(record) = record.filter(|record| record.owner == owner) {
+            if let Some(record) = record.filter(|record| record.owner == &**owner) {
                 record.never_expires = false;
             }
         }
@@ -201,7 +201,7 @@ fn follow_record<'c>(doors: &mut BTreeMap<&'c str, Door<'c>>, event: &'c Event) 
         What::Promoted { records, .. } => {
             for (key, door) in doors {
                 let Some(record) = door.record() else { continue };
-                if !records.iter().any(|(has, owner)| has == key && *owner == record.owner) {
+                if !records.iter().any(|(has, owner)| **has == **key && **owner == *record.owner) {
                     record.there.to = moment;
                 }
             }
@@ -293,9 +293,9 @@ fn tell(case: &Case<'_>, closed: Closed<'_>) -> Finding {
     let rows = case.grants.rows();
     // Whose record it is, else who held the lock last.
     let is_holder = |grant: &&Grant| {
-        grant.key == key
+        *grant.key == *key
             && grant.start() <= closure.from
-            && held_by.as_ref().map_or(grant.is_told(), |owner| grant.owner == *owner)
+            && held_by.as_ref().map_or(grant.is_told(), |owner| *grant.owner == **owner)
     };
     let holder = rows.iter().rfind(is_holder);
     let detail = Detail::LeakedLock {

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use super::books::{Books, accepted_sales};
 use super::case::{Case, MOST_OF_A_KIND};
 use super::detail::Detail;
 use super::finding::{Finding, Kind};
@@ -12,10 +11,9 @@ use crate::history::OrderAnswer;
 
 /// Finds `lost-order`.
 pub(super) fn lost_order(case: &Case<'_>) -> Vec<Finding> {
-    let books = Books::of(case.history);
+    let books = case.books();
     let Some((read, _, sales)) = books.ledger else { return Vec::new() };
-    let has: BTreeSet<&str> = sales.iter().map(|(_, order)| order.as_str()).collect();
-    let told = accepted_sales(case);
+    let has: BTreeSet<&str> = sales.iter().map(|(_, order)| &**order).collect();
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for (answer, order, given) in &books.answers {
@@ -23,7 +21,7 @@ pub(super) fn lost_order(case: &Case<'_>) -> Vec<Finding> {
         if !is_lost || !seen.insert(*order) {
             continue;
         }
-        let sale = told.iter().find(|((_, of), _)| of == order).map(|(_, sale)| sale.event);
+        let sale = case.sales().iter().find(|((_, of), _)| of == order).map(|(_, sale)| sale.event);
         let interval = Interval::new(Moment::of(answer), Moment::of(read));
         let detail = Detail::LostOrder { order: (*order).to_owned() };
         let finding = Finding::new(case.history, Kind::LostOrder, &[], interval, detail);

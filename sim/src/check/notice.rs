@@ -43,15 +43,14 @@ fn wrong_answers(case: &Case<'_>) -> Vec<Finding> {
     let rows = case.grants.rows();
     // The row of each owner that is told; a foreigner's answers are not seen.
     let told = rows.iter().enumerate().filter(|(_, grant)| grant.attempt.is_some());
-    let of_owner: BTreeMap<&str, usize> =
-        told.map(|(row, grant)| (grant.owner.as_str(), row)).collect();
+    let of_owner: BTreeMap<&str, usize> = told.map(|(row, grant)| (&*grant.owner, row)).collect();
     let mut fates: BTreeMap<usize, Fate> = BTreeMap::new();
     // Whose record a server ever released.
     let mut released: BTreeSet<usize> = BTreeSet::new();
     let mut found = Vec::new();
     for event in case.history.iter() {
         if let What::RecordReleased { owner, .. } = &event.what {
-            released.extend(of_owner.get(owner.as_str()));
+            released.extend(of_owner.get(&**owner));
         }
         note(&of_owner, &mut fates, event);
         let (attempt, how) = match &event.what {
@@ -94,7 +93,7 @@ fn note(of_owner: &BTreeMap<&str, usize>, fates: &mut BTreeMap<usize, Fate>, eve
         | What::RecordExtended { owner, .. }
         | What::RecordReleased { owner, .. } => {
             // Of whom nothing is known yet, nothing is asked yet either.
-            let fate = of_owner.get(owner.as_str()).and_then(|row| fates.get_mut(row));
+            let fate = of_owner.get(&**owner).and_then(|row| fates.get_mut(row));
             if let Some(fate) = fate {
                 fate.served = Some(moment);
                 if !matches!(event.what, What::RecordReleased { .. }) {
@@ -149,9 +148,11 @@ fn tell(
 ) -> Finding {
     let blame = match how {
         Untold::NotTold => blame::overstay(case, grant, "first-holder", interval.to),
-        _ => {
-            Blame { parted: Parted::Answer, owners: vec![grant.owner.clone()], ..Blame::default() }
-        }
+        _ => Blame {
+            parted: Parted::Answer,
+            owners: vec![grant.owner.to_string()],
+            ..Blame::default()
+        },
     };
     let detail = Detail::LossNotTold { how };
     Finding::new(case.history, Kind::LossNotTold, &[grant], interval, detail)

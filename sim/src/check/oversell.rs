@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::blame;
-use super::books::{Books, Sale, accepted_sales, blame_pair};
+use super::books::{Books, Sale, blame_pair};
 use super::case::{Case, MOST_OF_A_KIND};
 use super::detail::Detail;
 use super::finding::{Finding, Kind, Party};
@@ -16,20 +16,19 @@ use crate::history::{Event, OrderAnswer};
 
 /// Finds `oversell`.
 pub(super) fn oversell(case: &Case<'_>) -> Vec<Finding> {
-    let all = Books::of(case.history);
-    let Some((books, units, sales)) = all.ledger else { return by_count(case, &all) };
+    let all = case.books();
+    let Some((books, units, sales)) = all.ledger else { return by_count(case, all) };
     let mut orders: BTreeMap<u32, BTreeSet<&str>> = BTreeMap::new();
     for (unit, order) in sales {
         orders.entry(*unit).or_default().insert(order);
     }
-    let told = accepted_sales(case);
     let mut found = Vec::new();
     for (unit, orders) in orders {
         let exists = (1..=units).contains(&unit);
         if exists && orders.len() < 2 {
             continue;
         }
-        found.push(unit_sold(case, books, &told, (unit, units), &orders));
+        found.push(unit_sold(case, books, (unit, units), &orders));
         if found.len() == MOST_OF_A_KIND {
             break;
         }
@@ -42,10 +41,10 @@ pub(super) fn oversell(case: &Case<'_>) -> Vec<Finding> {
 fn unit_sold(
     case: &Case<'_>,
     books: &Event,
-    told: &BTreeMap<(u32, &str), Sale>,
     (unit, units): (u32, u32),
     orders: &BTreeSet<&str>,
 ) -> Finding {
+    let told = case.sales();
     let mut sales: Vec<(Option<&Sale>, &str)> =
         orders.iter().map(|order| (told.get(&(unit, *order)), *order)).collect();
     // Sales of which no event tells come last, by their order's name.
@@ -69,7 +68,7 @@ fn unit_sold(
             .proved_by(known.iter().map(|sale| sale.event).chain([books.id]))
             .blamed(blame_pair(case, &rows, last));
     finding.parties = rows.iter().map(|row| Party::from(&table[*row])).collect();
-    finding.key = rows.first().map(|row| table[*row].key.clone()).unwrap_or_default();
+    finding.key = rows.first().map(|row| table[*row].key.to_string()).unwrap_or_default();
     finding
 }
 

@@ -5,7 +5,7 @@
 //! it before its promise has ended, or loses it otherwise, or when a server becomes
 //! master without it. What a deposed master does with its copy is of no interest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::blame;
 use super::case::{Case, MOST_OF_A_KIND};
@@ -32,7 +32,15 @@ pub struct Loss {
 }
 
 /// The first loss of each row that has one.
-pub(super) fn losses(history: &History, grants: &Grants, steps: &Steps) -> BTreeMap<usize, Loss> {
+pub(super) fn losses(
+    history: &History,
+    grants: &Grants,
+    quorum: u16,
+    steps: &Steps,
+) -> BTreeMap<usize, Loss> {
+    if quorum > 1 {
+        return losses_of_quorums(history, grants, usize::from(quorum));
+    }
     let rows = grants.rows();
     let applied: BTreeMap<EventId, usize> = rows
         .iter()
@@ -67,16 +75,10 @@ pub(super) fn losses(history: &History, grants: &Grants, steps: &Steps) -> BTree
                 }
             }
             What::RecordExpired { key, owner } | What::RecordLost { key, owner, .. } => {
-                let Some(row) = newest.get(&(key.as_str(), owner.as_str())).copied() else {
+                let Some(row) = newest.get(&(&**key, &**owner)).copied() else {
                     continue;
                 };
-                let how = match &event.what {
-                    What::RecordLost { how: RecordLoss::Resync, .. } => Vanished::Resync,
-                    What::RecordLost { how: RecordLoss::Crash, .. } => Vanished::Crash,
-                    What::RecordLost { how: RecordLoss::Deleted, .. } => Vanished::Deleted,
-                    What::RecordLost { how: RecordLoss::Overwritten, .. } => Vanished::Overwritten,
-                    _ => Vanished::ExpiredEarly,
-                };
+                let how = vanished(&event.what);
                 let here = followed.get(&row).is_some_and(|authority| *authority == event.node);
                 if here && rows[row].is_promised(moment) {
                     lose(row, &mut followed, how);
@@ -88,10 +90,10 @@ pub(super) fn losses(history: &History, grants: &Grants, steps: &Steps) -> BTree
                     rows[*row].promise_end().is_none_or(|promised| promised <= moment)
                 };
                 followed.retain(|row, _| !over(row));
-                let has: std::collections::BTreeSet<(&str, &str)> =
-                    records.iter().map(|(key, owner)| (key.as_str(), owner.as_str())).collect();
+                let has: BTreeSet<(&str, &str)> =
+                    records.iter().map(|(key, owner)| (&**key, &**owner)).collect();
                 for row in followed.keys().copied().collect::<Vec<_>>() {
-                    if has.contains(&(rows[row].key.as_str(), rows[row].owner.as_str())) {
+                    if has.contains(&(&*rows[row].key, &*rows[row].owner)) {
                         followed.insert(row, event.node.clone());
                     } else if rows[row].is_promised(moment) {
                         lose(row, &mut followed, Vanished::Failover);
@@ -99,6 +101,55 @@ pub(super) fn losses(history: &History, grants: &Grants, steps: &Steps) -> BTree
                 }
             }
             _ => {}
+        }
+    }
+    losses
+}
+
+/// How a record has gone that expired or was lost.
+fn vanished(what: &What) -> Vanished {
+    match what {
+        What::RecordLost { how: RecordLoss::Resync, .. } => Vanished::Resync,
+        What::RecordLost { how: RecordLoss::Crash, .. } => Vanished::Crash,
+        What::RecordLost { how: RecordLoss::Deleted, .. } => Vanished::Deleted,
+        What::RecordLost { how: RecordLoss::Overwritten, .. } => Vanished::Overwritten,
+        _ => Vanished::ExpiredEarly,
+    }
+}
+
+/// Likewise for grants that stand on records at several servers, none of which takes
+/// another's place: one is lost when a server loses its record and too few are left.
+fn losses_of_quorums(history: &History, grants: &Grants, quorum: usize) -> BTreeMap<usize, Loss> {
+    let rows = grants.rows();
+    // Of each owner of a lock: its row, and the servers that have its record.
+    let mut records: BTreeMap<(&str, &str), (usize, BTreeSet<&Name>)> = BTreeMap::new();
+    for (row, grant) in rows.iter().enumerate() {
+        records.insert((&grant.key, &grant.owner), (row, BTreeSet::new()));
+    }
+    let mut losses: BTreeMap<usize, Loss> = BTreeMap::new();
+    for event in history.iter() {
+        let (What::RecordSet { key, owner, .. }
+        | What::RecordReleased { key, owner }
+        | What::RecordExpired { key, owner }
+        | What::RecordLost { key, owner, .. }) = &event.what
+        else {
+            continue;
+        };
+        let Some((row, servers)) = records.get_mut(&(&**key, &**owner)) else {
+            continue;
+        };
+        if matches!(event.what, What::RecordSet { .. }) {
+            servers.insert(&event.node);
+            continue;
+        }
+        let moment = Moment::of(event);
+        let broken = servers.remove(&event.node) && servers.len() + 1 == quorum;
+        let lost = broken && !matches!(event.what, What::RecordReleased { .. });
+        if lost && rows[*row].is_promised(moment) {
+            let (node, how) = (event.node.clone(), vanished(&event.what));
+            let authority = node.clone();
+            let loss = Loss { event: event.id, moment, node, authority, how };
+            losses.entry(*row).or_insert(loss);
         }
     }
     losses

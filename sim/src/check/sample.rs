@@ -117,7 +117,7 @@ impl Sample {
 
     /// Another lock, asked for, applied without a lease and granted, all now.
     pub fn grant_of(self, who: &str, key: &str) -> Sample {
-        let (owner, lease_us) = (who.to_owned(), crate::history::NO_END);
+        let (owner, lease_us) = (who.into(), crate::history::NO_END);
         let set = What::RecordSet { key: key.into(), owner, lease_us: None, shared: false };
         let outcome = AcquireOutcome::Granted { token: None, lease_us, margin_us: 0 };
         let returned = What::AcquireReturned { attempt: attempt(who), key: key.into(), outcome };
@@ -126,7 +126,7 @@ impl Sample {
 
     /// Granted to share.
     pub fn grant_shared(self, who: &str) -> Sample {
-        let (key, owner) = (KEY.into(), who.to_owned());
+        let (key, owner) = (KEY.into(), who.into());
         let set = What::RecordSet { key, owner, lease_us: Some(LEASE_MS * 1_000), shared: true };
         self.ask_for(who, KEY, true).event("redis-1", set).granted(who)
     }
@@ -179,7 +179,7 @@ impl Sample {
     }
 
     pub fn session_expired(self, owner: &str) -> Sample {
-        let (session, records) = ("0x1".to_owned(), vec![(KEY.to_owned(), owner.to_owned())]);
+        let (session, records) = ("0x1".to_owned(), vec![(KEY.into(), owner.into())]);
         self.event("redis-1", What::SessionExpired { session, records })
     }
 
@@ -188,7 +188,7 @@ impl Sample {
     }
 
     pub fn promoted(self, node: &str, owners: &[&str]) -> Sample {
-        let records = owners.iter().map(|owner| (KEY.to_owned(), (*owner).to_owned())).collect();
+        let records = owners.iter().map(|owner| (KEY.into(), (*owner).into())).collect();
         self.event(node, What::Promoted { offset: 1, records })
     }
 
@@ -200,7 +200,7 @@ impl Sample {
     }
 
     pub fn sell(self, owner: &str, unit: u32) -> Sample {
-        let order = format!("order-of-{owner}");
+        let order = format!("order-of-{owner}").into();
         self.effect(owner, None, StockOperation::Sell { unit, order }, true)
     }
 
@@ -212,7 +212,7 @@ impl Sample {
         accepted: bool,
     ) -> Sample {
         let refusal = (!accepted).then(|| "refused".into());
-        let owner = owner.to_owned();
+        let owner = owner.into();
         self.event("stock-1", What::Effect { owner, token, operation, accepted, refusal })
     }
 
@@ -224,23 +224,23 @@ impl Sample {
 
     pub fn ledger(self, units: u32, sales: &[(u32, &str)]) -> Sample {
         let sales =
-            sales.iter().map(|(unit, owner)| (*unit, format!("order-of-{owner}"))).collect();
+            sales.iter().map(|(unit, owner)| (*unit, format!("order-of-{owner}").into())).collect();
         self.event("stock-1", What::Ledger { units, sales })
     }
 
     pub fn reserve(self, owner: &str, unit: u32) -> Sample {
-        let order = format!("order-of-{owner}");
+        let order = format!("order-of-{owner}").into();
         self.effect(owner, None, StockOperation::Reserve { unit, order }, true)
     }
 
     pub fn cancel(self, owner: &str, unit: u32) -> Sample {
-        let order = format!("order-of-{owner}");
+        let order = format!("order-of-{owner}").into();
         self.effect(owner, None, StockOperation::Cancel { unit, order }, true)
     }
 
     /// A buyer was told what became of its order.
     pub fn answered(self, owner: &str, answer: OrderAnswer) -> Sample {
-        let order = format!("order-of-{owner}");
+        let order = format!("order-of-{owner}").into();
         self.event(&client(owner), What::OrderReturned { order, answer })
     }
 

@@ -43,7 +43,7 @@ pub(super) fn stale(case: &Case<'_>) -> Vec<Finding> {
 /// Pairs of sections, the newer grant's first, which came first.
 fn against_order(case: &Case<'_>, sections: &[Section<'_>]) -> Vec<(usize, usize)> {
     let rows = case.grants.rows();
-    let owner = |n: usize| rows[sections[n].row].owner.as_str();
+    let owner = |n: usize| &*rows[sections[n].row].owner;
     let row = |n: &usize| sections[*n].row;
     let mut ending: BinaryHeap<Reverse<(Moment, usize)>> = BinaryHeap::new();
     let mut ended = [Newest::default(); 2];

@@ -30,7 +30,7 @@ pub(super) fn stuck(case: &Case<'_>) -> Vec<Finding> {
         let wait = &case.waits[chain.links[0].wait];
         let rows = case.grants.rows();
         let holders = chain.links.iter().flat_map(|link| rows[link.holder].evidence());
-        let owners = chain.links.iter().map(|link| rows[link.holder].owner.clone()).collect();
+        let owners = chain.links.iter().map(|link| rows[link.holder].owner.to_string()).collect();
         let blame = Blame { parted: Parted::CircularWait, owners, ..Blame::default() };
         let detail = Detail::StuckWaiter { bound_us, chain: told(case, &chain.links) };
         found.push(tell(case, wait, detail, blame).proved_by(holders));

@@ -69,7 +69,8 @@ pub(super) fn false_reject(case: &Case<'_>) -> Vec<Finding> {
         let registered = fences.get(&event.node);
         let passes = token.is_some_and(|token| {
             registered.is_none_or(|registered| {
-                token > registered.token || (token == registered.token && owner == registered.owner)
+                token > registered.token
+                    || (token == registered.token && **owner == *registered.owner)
             })
         });
         let Some(row) = case.grants.of_act(event.id) else { continue };

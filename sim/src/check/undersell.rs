@@ -26,9 +26,9 @@ struct Takings {
 
 /// Finds `undersell`.
 pub(super) fn undersell(case: &Case<'_>) -> Vec<Finding> {
-    let books = Books::of(case.history);
+    let books = case.books();
     let (takings, refusals) = watch(case);
-    let Some(free) = Free::of(&books, &takings) else { return Vec::new() };
+    let Some(free) = Free::of(books, &takings) else { return Vec::new() };
     let (read, units) = (free.read, free.units);
     let mut found: Vec<Finding> = Vec::new();
     for refusal in refusals {

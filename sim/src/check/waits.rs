@@ -138,7 +138,7 @@ impl<'a> Watch<'a> {
                 });
             }
             What::WaitBegan { key, owner } => {
-                if self.arrive(owner, moment) || self.foreigners.contains_key(owner.as_str()) {
+                if self.arrive(owner, moment) || self.foreigners.contains_key(&**owner) {
                     return;
                 }
                 self.foreigners.insert(owner, self.waits.len());
@@ -158,13 +158,13 @@ impl<'a> Watch<'a> {
             }
             What::RecordSet { owner, .. } => {
                 self.arrive(owner, moment);
-                if let Some(wait) = self.foreigners.remove(owner.as_str()) {
+                if let Some(wait) = self.foreigners.remove(&**owner) {
                     self.end(wait, moment, Ended::Granted);
                 }
             }
             What::SessionExpired { records, .. } => {
                 for (_, owner) in records {
-                    if let Some(wait) = self.foreigners.remove(owner.as_str()) {
+                    if let Some(wait) = self.foreigners.remove(&**owner) {
                         self.end(wait, moment, Ended::Died);
                     }
                 }

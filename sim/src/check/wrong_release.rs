@@ -25,14 +25,15 @@ pub(super) fn wrong_release(case: &Case<'_>) -> Vec<Finding> {
 /// A record deleted by somebody else while it was promised, wherever that was.
 fn deleted(case: &Case<'_>) -> Vec<Finding> {
     let rows = case.grants.rows();
-    let owners = case.grants.by_owner();
+    // Only looked up when somebody's record was deleted.
+    let owners = std::cell::LazyCell::new(|| case.grants.by_owner());
     let mut found = Vec::new();
     for event in case.history.iter() {
         let What::RecordLost { key, owner, how: RecordLoss::Deleted } = &event.what else {
             continue;
         };
         let moment = Moment::of(event);
-        let of_owner = owners.get(&(key.as_str(), owner.as_str()));
+        let of_owner = owners.get(&(&**key, &**owner));
         let promised = of_owner.into_iter().flatten().find(|row| rows[**row].is_promised(moment));
         let Some(grant) = promised.map(|row| &rows[*row]) else { continue };
         let left = Interval::new(moment, grant.promise_end().unwrap_or(moment));
@@ -96,7 +97,7 @@ fn released_by_a_stranger(case: &Case<'_>) -> Vec<Finding> {
         let detail = Detail::WrongRelease { node: event.node.clone() };
         let blame = Blame {
             parted: Parted::RecordDeleted,
-            owners: vec![grant.owner.clone()],
+            owners: vec![grant.owner.to_string()],
             ..Blame::default()
         };
         let finding = Finding::new(case.history, Kind::WrongRelease, &[grant], left, detail);

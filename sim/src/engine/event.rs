@@ -5,19 +5,23 @@
 //! Order of things: [`queue`] orders what is to come, [`network`] decides what
 //! becomes of a segment, [`socket`] is a connection in a program's hands, [`timer`]
 //! its timers, [`core`] holds them together, [`control`] strikes, [`driver`] turns
-//! the crank from tokio's park hook, [`attribution`] knows the tasks of third-party code.
+//! the crank from tokio's park hook and asks [`readiness`], [`attribution`] knows the
+//! tasks of third-party code, [`strangers`] counts them where tokio does not tell.
 //!
 //! It is not a byte-level TCP: segments are what a program wrote at once, there are
 //! no acknowledgements on the wire and no congestion. docs/engines.md says what
 //! that leaves out.
 
+#[cfg(tokio_unstable)]
 mod attribution;
 mod control;
 mod core;
 mod driver;
 mod network;
 mod queue;
+mod readiness;
 mod socket;
+mod strangers;
 mod timer;
 
 use std::sync::Arc;
@@ -41,6 +45,12 @@ pub struct PromptEventEngine;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct UnseededEventEngine;
 
+/// The event engine as a build without `--cfg tokio_unstable` has it: tokio chooses as it
+/// likes, and tasks that were spawned past their host belong to nobody. In such a build
+/// the ordinary engine is the same.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PlainEventEngine;
+
 /// How an event engine differs from the ordinary one.
 #[derive(Debug, Clone, Copy)]
 struct Manner {
@@ -50,11 +60,14 @@ struct Manner {
     tick_us: u64,
     /// tokio chooses as it likes, third-party code senses the real clock and entropy.
     unseeded: bool,
+    /// Nothing is asked of tokio that it has with `--cfg tokio_unstable` only.
+    plain: bool,
 }
 
 impl Default for Manner {
     fn default() -> Self {
-        Manner { prompt: false, tick_us: 1, unseeded: false }
+        let plain = cfg!(not(tokio_unstable));
+        Manner { prompt: false, tick_us: 1, unseeded: false, plain }
     }
 }
 
@@ -104,6 +117,24 @@ impl Engine for UnseededEventEngine {
     }
 }
 
+impl Engine for PlainEventEngine {
+    fn name(&self) -> &'static str {
+        "event-plain"
+    }
+
+    fn title(&self) -> &'static str {
+        concat!("event ", env!("CARGO_PKG_VERSION"), ", without tokio_unstable")
+    }
+
+    fn cannot_express(&self, _plan: &Plan) -> Option<String> {
+        None
+    }
+
+    fn run(&self, stage: Stage) -> Ending {
+        run(stage, Manner { plain: true, ..Manner::default() })
+    }
+}
+
 impl Engine for PromptEventEngine {
     fn name(&self) -> &'static str {
         "event-prompt"
@@ -124,7 +155,7 @@ impl Engine for PromptEventEngine {
 
 fn run(stage: Stage, manner: Manner) -> Ending {
     let core = core::Core::new(&stage, &manner);
-    driver::drive(&Arc::clone(&core), stage, manner.unseeded);
+    driver::drive(&Arc::clone(&core), stage, &manner);
     core.ending()
 }
 

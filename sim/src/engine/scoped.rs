@@ -5,6 +5,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use lockstorm::host::BoxFuture;
@@ -29,6 +30,7 @@ pub struct Scoped {
     incarnation: u32,
     group: &'static str,
     future: Option<BoxFuture<'static, ()>>,
+    living: Option<Arc<AtomicUsize>>,
 }
 
 impl Scoped {
@@ -39,7 +41,16 @@ impl Scoped {
         group: &'static str,
         future: BoxFuture<'static, ()>,
     ) -> Scoped {
-        Scoped { world, node, incarnation, group, future: Some(future) }
+        Scoped { world, node, incarnation, group, future: Some(future), living: None }
+    }
+}
+
+impl Scoped {
+    /// Counts it in `living` until it is dropped.
+    pub(super) fn counted(mut self, living: &Arc<AtomicUsize>) -> Scoped {
+        living.fetch_add(1, Ordering::Relaxed);
+        self.living = Some(living.clone());
+        self
     }
 }
 
@@ -58,7 +69,11 @@ impl Future for Scoped {
                 self.world.touch(Touch::Frozen { node: self.node, group: self.group });
                 Poll::Pending
             }
-            Admission::Run => self.run(context),
+            Admission::Run => {
+                let poll = self.run(context);
+                self.world.turn_is_over();
+                poll
+            }
         }
     }
 }
@@ -91,6 +106,9 @@ impl Scoped {
 impl Drop for Scoped {
     fn drop(&mut self) {
         self.end();
+        if let Some(living) = &self.living {
+            living.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 

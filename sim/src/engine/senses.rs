@@ -107,6 +107,7 @@ pub(super) fn program() -> Option<Program> {
 }
 
 /// Names the program that runs on this thread from now on.
+#[cfg(tokio_unstable)]
 pub(super) fn set_program(program: Option<Program>) {
     PROGRAM.with(|place| place.set(pack(program)));
 }
@@ -165,6 +166,18 @@ pub fn entropy(bytes: &mut [u8]) -> bool {
         Some(())
     });
     filled.ok().flatten().is_some()
+}
+
+/// Whether third-party code of this process is given them: it is where an interposer is
+/// installed. Asked on a thread of its own, which is a run's for that moment.
+pub fn reach_libraries() -> bool {
+    #[expect(clippy::disallowed_methods, reason = "whose answer it is, is the question")]
+    let ask = || {
+        let _entered = enter(&World::new(0, []));
+        let told = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        told.is_ok_and(|told| Some(told.as_nanos()) == wall_ns().map(u128::from))
+    };
+    std::thread::spawn(ask).join().unwrap_or(false)
 }
 
 #[cfg(test)]

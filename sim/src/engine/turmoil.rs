@@ -106,9 +106,11 @@ mod tests {
                 margin_ppm: 0,
                 command_timeout: Micros(0),
                 retry: Micros(0),
+                own: crate::plan::OwnOptions::default(),
             },
             topology: Topology {
                 redis: 1,
+                independent: false,
                 sentinels: 0,
                 apps: 1,
                 latency: Micros(250),

@@ -15,8 +15,8 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
 use lockstorm::host::BoxFuture;
@@ -76,6 +76,8 @@ pub struct World {
     not_expressible: Mutex<Option<String>>,
     turns: Turns,
     halted: AtomicBool,
+    living_tasks: Arc<AtomicUsize>,
+    after_turn: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl World {
@@ -103,6 +105,8 @@ impl World {
             not_expressible: Mutex::new(None),
             turns: Turns::default(),
             halted: AtomicBool::new(false),
+            living_tasks: Arc::default(),
+            after_turn: OnceLock::new(),
         })
     }
 
@@ -419,6 +423,7 @@ impl World {
             return None;
         }
         let scoped = Scoped::new(self.clone(), (node, incarnation), group, future);
+        let scoped = scoped.counted(&self.living_tasks);
         // As nobody: what is not spawned so is a task past its host.
         let abort = senses::of_nobody(|| tokio::spawn(scoped)).abort_handle();
         let node = &mut self.lock()[node.index()];
@@ -427,6 +432,24 @@ impl World {
         }
         node.tasks.push(abort.clone());
         Some(abort)
+    }
+
+    /// Has `listener` called after every turn of a task; the first stays.
+    pub(super) fn after_turns(&self, listener: impl Fn() + Send + Sync + 'static) {
+        let _ = self.after_turn.set(Box::new(listener));
+    }
+
+    /// A task has had its turn.
+    pub(super) fn turn_is_over(&self) {
+        if let Some(listener) = self.after_turn.get() {
+            listener();
+        }
+    }
+
+    /// How many tasks live that were [spawned](World::spawn) here: a task that was aborted
+    /// lives until its runtime has dropped it.
+    pub fn living_tasks(&self) -> usize {
+        self.living_tasks.load(Ordering::Relaxed)
     }
 
     /// Wraps a future so that it runs as part of this incarnation: for engines that

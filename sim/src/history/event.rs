@@ -14,7 +14,8 @@ pub use super::facts::{
     AcquireOutcome, BeliefEnd, FaultFamily, OrderAnswer, RecordLoss, Renewal, StockOperation,
 };
 
-/// A node's name, such as `redis-1`.
+/// A name that many events have: of a node (`redis-1`), a lock, an owner, an order. It is
+/// shared, not copied.
 pub type Name = Arc<str>;
 
 /// The position of an event in its run, from 0.
@@ -79,7 +80,7 @@ pub enum What {
         /// Who asked. Asking again while it is held is a nested acquire.
         attempt: Attempt,
         /// Which lock.
-        key: String,
+        key: Name,
         /// Whether it is to be shared with other such (a reader's lock).
         #[serde(default, skip_serializing_if = "is_false")]
         shared: bool,
@@ -89,7 +90,7 @@ pub enum What {
         /// Who had asked.
         attempt: Attempt,
         /// Which lock.
-        key: String,
+        key: Name,
         /// How it went.
         #[serde(flatten)]
         outcome: AcquireOutcome,
@@ -131,9 +132,9 @@ pub enum What {
     /// A client's request put the record there: the grant is applied.
     RecordSet {
         /// Which lock.
-        key: String,
+        key: Name,
         /// The owner written into it (an [`Attempt`] as text, for our clients).
-        owner: String,
+        owner: Name,
         /// The lease, µs; `None` for a record that never expires.
         lease_us: Option<u64>,
         /// Whether others may hold such a record at the same time.
@@ -143,62 +144,62 @@ pub enum What {
     /// A request waits in the lock's queue: it has reached the server.
     WaitBegan {
         /// Which lock.
-        key: String,
+        key: Name,
         /// Who waits.
-        owner: String,
+        owner: Name,
     },
     /// A client's request found somebody else's record.
     RecordRefused {
         /// Which lock.
-        key: String,
+        key: Name,
         /// Who asked.
-        owner: String,
+        owner: Name,
         /// Who has it.
-        held_by: String,
+        held_by: Name,
     },
     /// The owner renewed its lease.
     RecordExtended {
         /// Which lock.
-        key: String,
+        key: Name,
         /// Whose.
-        owner: String,
+        owner: Name,
         /// From now, µs.
         lease_us: u64,
     },
     /// The owner's release removed the record.
     RecordReleased {
         /// Which lock.
-        key: String,
+        key: Name,
         /// Whose it was.
-        owner: String,
+        owner: Name,
     },
     /// The server's own clock ended the lease and the record is gone.
     RecordExpired {
         /// Which lock.
-        key: String,
+        key: Name,
         /// Whose it was.
-        owner: String,
+        owner: Name,
     },
     /// A replica applied the record.
     RecordReplicated {
         /// Which lock.
-        key: String,
+        key: Name,
         /// Whose.
-        owner: String,
+        owner: Name,
     },
     /// A replica applied the record's removal.
     RecordUnreplicated {
         /// Which lock.
-        key: String,
+        key: Name,
         /// Whose it was.
-        owner: String,
+        owner: Name,
     },
     /// The record vanished without release or expiry.
     RecordLost {
         /// Which lock.
-        key: String,
+        key: Name,
         /// Whose it was.
-        owner: String,
+        owner: Name,
         /// How.
         how: RecordLoss,
     },
@@ -207,7 +208,7 @@ pub enum What {
         /// Which session.
         session: String,
         /// What it held, as (lock, owner).
-        records: Vec<(String, String)>,
+        records: Vec<(Name, Name)>,
     },
 
     // -- the cluster ---------------------------------------------------------
@@ -217,7 +218,7 @@ pub enum What {
         offset: u64,
         /// The lock records that it has, as (lock, owner): whoever holds a lock and
         /// is not here has lost its record.
-        records: Vec<(String, String)>,
+        records: Vec<(Name, Name)>,
     },
     /// A server was told to follow another.
     Demoted {
@@ -261,7 +262,7 @@ pub enum What {
     /// A guarded operation reached the stock.
     Effect {
         /// The owner shown (an [`Attempt`] as text).
-        owner: String,
+        owner: Name,
         /// The token shown.
         token: Option<u64>,
         /// What was asked, and for a read, what was answered.
@@ -278,7 +279,7 @@ pub enum What {
         /// How many units there were, numbered from 1.
         units: u32,
         /// Every sale: unit, order.
-        sales: Vec<(u32, String)>,
+        sales: Vec<(u32, Name)>,
     },
     /// The stock's own counter once everything is quiet, where it is kept beside the
     /// books.
@@ -293,7 +294,7 @@ pub enum What {
     /// A buyer was told what became of an order.
     OrderReturned {
         /// The order's name.
-        order: String,
+        order: Name,
         /// What the buyer was told.
         answer: OrderAnswer,
     },

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Name;
+
 /// The lease of a lock that has none: it ends with a release or a session. In JSON
 /// files it is `null`.
 pub const NO_END: u64 = u64::MAX;
@@ -80,21 +82,21 @@ pub enum StockOperation {
         /// The unit, from 1.
         unit: u32,
         /// The order's name; a repeated order is the same sale.
-        order: String,
+        order: Name,
     },
     /// Set this unit aside for this order.
     Reserve {
         /// The unit, from 1.
         unit: u32,
         /// The order's name.
-        order: String,
+        order: Name,
     },
     /// Give this unit back that was set aside.
     Cancel {
         /// The unit, from 1.
         unit: u32,
         /// The order's name.
-        order: String,
+        order: Name,
     },
 }
 

@@ -101,7 +101,7 @@ impl Examiner {
             Answer::Examined { report, confirmation } => Ok((report, confirmation)),
             Answer::Stuck { why } => Err(Trouble::Lost(why)),
             Answer::Refused { why } => Err(Trouble::refused(why)),
-            Answer::Seed(_) => Err(Trouble::Lost("the worker answered another question".into())),
+            Answer::Ran(_) => Err(Trouble::Lost("the worker answered another question".into())),
         }
     }
 }

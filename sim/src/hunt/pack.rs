@@ -1,4 +1,4 @@
-//! Keeps the workers busy and gives what they bring in the order of the seeds.
+//! Keeps the workers busy and gives what they bring in the order of the tasks.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,37 +10,34 @@ use std::time::Duration;
 
 use super::process::{GRACE, Trouble, Worker};
 use super::worker::{Answer, Request};
-use super::{Quarry, Summary};
-use crate::plan::Seed;
+use super::{Quarry, Summary, Task};
 
-/// Seeds that a worker gets at once: few enough that all workers end together, many
+/// Tasks that a worker gets at once: few enough that all workers end together, many
 /// enough that nobody waits for a pipe.
-const CHUNK: u64 = 20;
+const CHUNK: usize = 20;
 
-/// Runs `count` seeds from `first` over `jobs` workers and gives each summary to
-/// `each`, in the order of the seeds. `each` returns whether to go on. A worker that
-/// dies, or that has nothing to say of a seed for longer than `limit`, makes that seed
-/// `internal`.
+/// Runs `tasks` over `jobs` workers and gives each summary to `each`, in the order of the
+/// tasks. `each` returns whether to go on. A worker that dies, or that has nothing to say
+/// of a task for longer than `limit`, makes that task `internal`.
 ///
 /// # Errors
 /// When a worker cannot be started, or a request is refused
 /// ([`InvalidInput`](io::ErrorKind::InvalidInput): an unknown knob).
 pub fn run(
     quarry: &Quarry,
-    first: Seed,
-    count: u64,
+    tasks: &[Task],
     jobs: usize,
     program: &PathBuf,
     limit: Duration,
     mut each: impl FnMut(Summary) -> bool,
 ) -> io::Result<()> {
-    let pack = Pack { quarry, first, program, limit };
-    let chunks = Mutex::new((0..count).step_by(CHUNK as usize));
+    let pack = Pack { quarry, tasks, program, limit };
+    let chunks = Mutex::new((0..tasks.len()).step_by(CHUNK));
     let (sender, receiver) = channel();
     std::thread::scope(|scope| {
         for _ in 0..jobs.max(1) {
             let (sender, chunks, pack) = (sender.clone(), &chunks, &pack);
-            scope.spawn(move || pack.work(count, chunks, &sender));
+            scope.spawn(move || pack.work(chunks, &sender));
         }
         drop(sender);
         let result = in_order(&receiver, &mut each);
@@ -50,7 +47,7 @@ pub fn run(
     })
 }
 
-type Brought = (u64, io::Result<Summary>);
+type Brought = (usize, io::Result<Summary>);
 
 fn in_order(
     receiver: &Receiver<Brought>,
@@ -73,35 +70,30 @@ fn in_order(
 /// What all workers of a hunt have in common.
 struct Pack<'a> {
     quarry: &'a Quarry,
-    first: Seed,
+    tasks: &'a [Task],
     program: &'a PathBuf,
     limit: Duration,
 }
 
 impl Pack<'_> {
-    fn seed(&self, index: u64) -> Seed {
-        Seed(self.first.0.wrapping_add(index))
-    }
-
     fn work(
         &self,
-        count: u64,
-        chunks: &Mutex<std::iter::StepBy<std::ops::Range<u64>>>,
+        chunks: &Mutex<std::iter::StepBy<std::ops::Range<usize>>>,
         sender: &Sender<Brought>,
     ) {
         let mut worker = None;
         loop {
             let chunk = chunks.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(mut index) = chunk else { return };
-            let end = (index + CHUNK).min(count);
+            let end = (index + CHUNK).min(self.tasks.len());
             while index < end {
                 let Err((at, trouble)) = self.bring(index..end, &mut worker, sender) else {
                     break;
                 };
-                // The seed that killed its worker is told; the others go on with a new one.
+                // The task that killed its worker is told; the others go on with a new one.
                 worker = None;
                 let brought = match trouble {
-                    Trouble::Lost(why) => Ok(Summary::lost(self.seed(at), why)),
+                    Trouble::Lost(why) => Ok(Summary::lost(self.tasks[at].seed(), why)),
                     Trouble::Failed(error) => Err(error),
                 };
                 let is_over = brought.is_err();
@@ -113,13 +105,13 @@ impl Pack<'_> {
         }
     }
 
-    /// Has a worker run a range of seeds; on trouble says at which index it was.
+    /// Has a worker run a range of tasks; on trouble says at which index it was.
     fn bring(
         &self,
-        range: std::ops::Range<u64>,
+        range: std::ops::Range<usize>,
         worker: &mut Option<Worker>,
         sender: &Sender<Brought>,
-    ) -> Result<(), (u64, Trouble)> {
+    ) -> Result<(), (usize, Trouble)> {
         let start = range.start;
         let worker = match worker {
             Some(worker) => worker,
@@ -128,16 +120,15 @@ impl Pack<'_> {
                 none.insert(started.map_err(|error| (start, Trouble::Failed(error)))?)
             }
         };
-        let request = Request::Seeds {
+        let request = Request::Run {
             quarry: self.quarry.clone(),
-            first: self.seed(start),
-            count: range.end - start,
+            tasks: self.tasks[range.clone()].to_vec(),
             limit: self.limit,
         };
         worker.ask(&request).map_err(|trouble| (start, trouble))?;
         for index in range {
             match worker.hear(self.limit + GRACE).map_err(|trouble| (index, trouble))? {
-                Answer::Seed(summary) => {
+                Answer::Ran(summary) => {
                     if sender.send((index, Ok(summary))).is_err() {
                         return Ok(());
                     }

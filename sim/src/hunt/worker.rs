@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::watchdog::Watchdog;
-use super::{Quarry, Summary};
-use crate::plan::{Plan, Seed, file};
+use super::{Quarry, Summary, Task};
+use crate::plan::{Plan, file};
 use crate::storm::confirm::{self, Confirmation};
 use crate::storm::locks::{self, LockFactory};
 use crate::storm::place::place;
@@ -21,14 +21,12 @@ use crate::storm::{engine, run};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "request")]
 pub enum Request {
-    /// Run these seeds; one [`Answer::Seed`] each.
-    Seeds {
+    /// Run these plans; one [`Answer::Ran`] each, in their order.
+    Run {
         /// Of which storm.
         quarry: Quarry,
-        /// From this one.
-        first: Seed,
-        /// So many.
-        count: u64,
+        /// Which plans.
+        tasks: Vec<Task>,
         /// How long each may take, real time.
         limit: Duration,
     },
@@ -51,9 +49,9 @@ pub enum Request {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "answer")]
 pub enum Answer {
-    /// A seed was run.
-    Seed(Summary),
     /// A plan was run.
+    Ran(Summary),
+    /// A plan was run and asked about.
     Examined {
         /// Its trace.
         report: Report,
@@ -116,10 +114,9 @@ fn answer(
         answer
     };
     match request {
-        Request::Seeds { quarry, first, count, limit } => {
-            for index in 0..count {
-                let seed = Seed(first.0.wrapping_add(index));
-                say(&watched(limit, &mut || run_seed(&quarry, seed).map(Answer::Seed)))?;
+        Request::Run { quarry, tasks, limit } => {
+            for task in &tasks {
+                say(&watched(limit, &mut || run_task(&quarry, task).map(Answer::Ran)))?;
             }
             Ok(())
         }
@@ -129,8 +126,8 @@ fn answer(
     }
 }
 
-fn run_seed(quarry: &Quarry, seed: Seed) -> Result<Summary, String> {
-    let plan = quarry.plan(seed).map_err(|error| error.to_string())?;
+fn run_task(quarry: &Quarry, task: &Task) -> Result<Summary, String> {
+    let plan = quarry.plan_of(task).map_err(|error| error.to_string())?;
     let engine = engine(&quarry.engine).ok_or("no such engine")?;
     Ok(Summary::of(&run(&plan, engine.as_ref())))
 }

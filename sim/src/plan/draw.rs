@@ -9,10 +9,17 @@
 //! app-2's 5th acquire was applied"), because such a plan does the same on another
 //! engine, where times differ a little.
 //!
+//! What a seed draws is a promise to whoever was told of it, so a wider choice is another
+//! set of draws ([`Draws`]) and not another meaning of the same seeds.
+//!
 //! Order of things: [`Plan::from_seed`], the conditions of work (`Weather` is what
-//! families share), clocks, and the families in `families`.
+//! families share), clocks, and the families in `families` and, for the wide draws, in
+//! `wide`.
 
 mod families;
+mod wide;
+
+use serde::{Deserialize, Serialize};
 
 use super::file;
 use super::scenario;
@@ -21,6 +28,37 @@ use super::{
 };
 use crate::draw::Draw;
 use families::{FAMILIES, Family};
+use wide::WIDE_FAMILIES;
+
+/// What seeds draw from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Draws {
+    /// Crashes, pauses, cuts, slow links, lag, clocks.
+    #[default]
+    First,
+    /// The same draws, and beside them bursts of faults, partitions that cut and heal node
+    /// by node, resets, cancelled futures, hangs, and frozen and slewed clocks.
+    Wide,
+}
+
+impl Draws {
+    /// As flags and files write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Draws::First => "first",
+            Draws::Wide => "wide",
+        }
+    }
+
+    /// What is drawn beside the first families.
+    fn families_beside(self) -> &'static [Family] {
+        match self {
+            Draws::First => &[],
+            Draws::Wide => WIDE_FAMILIES,
+        }
+    }
+}
 
 impl Plan {
     /// The plan that `seed` draws for this scenario, lock and fence.
@@ -33,7 +71,7 @@ impl Plan {
         fence: Fence,
         seed: Seed,
     ) -> Result<Plan, PlanError> {
-        Ok(drawn(scenario::default_plan(scenario, lock, fence)?, seed))
+        Ok(drawn(Draws::First, scenario::default_plan(scenario, lock, fence)?, seed))
     }
 
     /// Likewise, with settings that the draws keep to (`("lock.lease", "2s")`): they
@@ -49,8 +87,22 @@ impl Plan {
         seed: Seed,
         settings: &[(&str, &str)],
     ) -> Result<Plan, PlanError> {
-        let base = scenario::default_plan(scenario, lock, fence)?.with_settings(settings)?;
-        drawn(base, seed).with_settings(settings)
+        let base = scenario::default_plan(scenario, lock, fence)?;
+        Plan::from_seed_by(Draws::First, base, seed, settings)
+    }
+
+    /// What `seed` draws by `draws` for the storm of `base`, which has no faults, with
+    /// settings as in [`Plan::from_seed_with`].
+    ///
+    /// # Errors
+    /// Those of [`Plan::with_settings`].
+    pub fn from_seed_by(
+        draws: Draws,
+        base: Plan,
+        seed: Seed,
+        settings: &[(&str, &str)],
+    ) -> Result<Plan, PlanError> {
+        drawn(draws, base.with_settings(settings)?, seed).with_settings(settings)
     }
 
     /// One setting changed, as by `--set lock.lease=2s`.
@@ -76,7 +128,7 @@ impl Plan {
 }
 
 /// Draws conditions, clocks and faults for a plan that has none.
-fn drawn(mut plan: Plan, seed: Seed) -> Plan {
+fn drawn(draws: Draws, mut plan: Plan, seed: Seed) -> Plan {
     plan.seed = seed;
     conditions(&mut plan);
     plan.clocks = clocks(&plan);
@@ -90,6 +142,8 @@ fn drawn(mut plan: Plan, seed: Seed) -> Plan {
         // A storm without a fault says nothing.
         chosen.extend(weather.draw("plan/at-least-one", "").pick(&at_home));
     }
+    let beside = draws.families_beside().iter().filter(|family| (family.at_home)(&plan));
+    chosen.extend(beside.filter(|family| struck(&family)));
     let faults = chosen
         .iter()
         .flat_map(|family| (family.strike)(&weather, &mut weather.draw(family.name, "what")))

@@ -42,10 +42,10 @@ pub(crate) mod write;
 
 use std::path::Path;
 
-use super::{Complaint, Plan, PlanError};
+use super::{Complaint, Plan, PlanError, capsule};
 use document::Document;
 
-pub use write::write;
+pub use write::{inline_fault, write, write_faults};
 
 /// Reads a plan from `text`; `name` is what errors call it.
 ///
@@ -57,17 +57,24 @@ pub fn parse(name: &str, text: &str) -> Result<Plan, PlanError> {
     read::plan(&document, &root, 0..text.len().min(1))
 }
 
-/// Reads the plan in the file at `path`.
+/// Reads the plan in the file at `path`, or in the [capsule] that `path` is.
 ///
 /// # Errors
 /// Those of [`parse`], and files that cannot be read or are not UTF-8.
 pub fn load(path: &Path) -> Result<Plan, PlanError> {
-    let name = path.display().to_string();
-    parse(&name, &load_text(path)?)
+    parse(&name_of(path), &load_text(path)?)
 }
 
-/// The text of the file at `path`.
+/// What errors call what is read from `path`.
+pub(crate) fn name_of(path: &Path) -> String {
+    capsule::of_path(path).map_or_else(|| path.display().to_string(), capsule::name)
+}
+
+/// The text of the file at `path`, or in the capsule that it is.
 pub(crate) fn load_text(path: &Path) -> Result<String, PlanError> {
+    if let Some(capsule) = capsule::of_path(path) {
+        return capsule::text(capsule);
+    }
     let name = path.display().to_string();
     let bytes = std::fs::read(path).map_err(|error| {
         let mend = if path.is_dir() { "name a file" } else { "look at the path and its rights" };
@@ -80,6 +87,16 @@ pub(crate) fn load_text(path: &Path) -> Result<String, PlanError> {
             Complaint::new("these bytes are not UTF-8", "restore the file, or write it as UTF-8");
         PlanError::in_text(&name, &text, valid..valid + 1, complaint)
     })
+}
+
+/// The plan, which has no faults, with these: TOML's inline tables, as
+/// [`inline_fault`] writes them.
+///
+/// # Errors
+/// Those of [`parse`]; the place is `name`.
+pub fn with_faults(name: &str, plan: &Plan, faults: &[String]) -> Result<Plan, PlanError> {
+    let text = format!("fault = [{}]\n{}", faults.join(", "), write(plan));
+    parse(name, &text)
 }
 
 #[cfg(test)]

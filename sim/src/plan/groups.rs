@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("redis-", &[MAIN, "redis-connection", "redis-replication", "redis-replica"]),
     ("sentinel-", &[MAIN, "sentinel-link", "sentinel-client"]),
     ("stock-", &[MAIN, "stock-connection"]),
-    ("app-", &[MAIN, "redis-driver", "release"]),
+    ("app-", &[MAIN, "redis-driver", "release", "renewer"]),
 ];
 
 /// The groups of the node of this name; empty for a name of no sort of node.

@@ -6,7 +6,7 @@
 
 use super::complaint::{Complaint, listed, quoted};
 use super::scenario;
-use super::{Fence, Micros, Plan, Ppm, Seed};
+use super::{Ask, Fence, Micros, Plan, Ppm, Seed};
 
 /// A value as it stands in a file or after `--set key=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +121,9 @@ pub struct Key {
     pub set: fn(&mut Plan, Raw<'_>) -> Result<(), Complaint>,
     /// The plan's value as TOML.
     pub show: fn(&Plan) -> String,
+    /// Whether it says something in such a plan. Where it does not it is not written,
+    /// and only its default is possible.
+    pub matters: fn(&Plan) -> bool,
 }
 
 impl std::fmt::Debug for Key {
@@ -164,8 +167,17 @@ fn toml_of(value: impl std::fmt::Display) -> String {
     toml_text(&value.to_string())
 }
 
+/// Every plan has it.
+fn always(_: &Plan) -> bool {
+    true
+}
+
 macro_rules! key {
     ($section:literal, $name:literal, |$plan:ident, $raw:ident| $set:expr, |$shown:ident| $show:expr) => {
+        key!($section, $name, |$plan, $raw| $set, |$shown| $show, always)
+    };
+    ($section:literal, $name:literal, |$plan:ident, $raw:ident| $set:expr, |$shown:ident| $show:expr,
+     $matters:expr) => {
         Key {
             section: $section,
             name: $name,
@@ -174,6 +186,7 @@ macro_rules! key {
                 Ok(())
             },
             show: |$shown| $show,
+            matters: $matters,
         }
     };
 }
@@ -196,8 +209,7 @@ macro_rules! count_key {
 macro_rules! small_count_key {
     ($section:literal, $name:literal, $($field:ident).+) => {
         key!($section, $name,
-            |plan, raw| plan.$($field).+ =
-                u16::try_from(raw.count(u32::from(u16::MAX))?).unwrap_or(u16::MAX),
+            |plan, raw| plan.$($field).+ = small_count(raw)?,
             |plan| plan.$($field).+.to_string())
     };
 }
@@ -239,7 +251,42 @@ pub const KEYS: &[Key] = &[
     )),
     time_key!("lock", "command-timeout", lock.command_timeout),
     time_key!("lock", "retry", lock.retry),
+    key!(
+        "lock",
+        "max-hold",
+        |plan, raw| plan.lock.own.max_hold = limit(raw)?,
+        |plan| plan.lock.own.max_hold.map_or_else(|| toml_text(NEVER), toml_of),
+        |plan| plan.lock.name == "redis-watchdog"
+    ),
+    key!(
+        "lock",
+        "ask",
+        |plan, raw| plan.lock.own.ask = raw.parsed("one-after-another or parallel", "parallel")?,
+        |plan| toml_text(plan.lock.own.ask.name()),
+        |plan| plan.lock.name == "redlock"
+    ),
+    key!(
+        "lock",
+        "wait-replicas",
+        |plan, raw| plan.lock.own.wait_replicas = small_count(raw)?,
+        |plan| plan.lock.own.wait_replicas.to_string(),
+        waits
+    ),
+    key!(
+        "lock",
+        "wait-timeout",
+        |plan, raw| plan.lock.own.wait_timeout = raw.time()?,
+        |plan| toml_of(plan.lock.own.wait_timeout),
+        waits
+    ),
     small_count_key!("topology", "redis", topology.redis),
+    key!(
+        "topology",
+        "redis-mode",
+        |plan, raw| plan.topology.independent = mode(raw)?,
+        |plan| toml_text(MODES[usize::from(plan.topology.independent)]),
+        |plan| plan.topology.independent
+    ),
     small_count_key!("topology", "sentinels", topology.sentinels),
     small_count_key!("topology", "apps", topology.apps),
     time_key!("topology", "latency", topology.latency),
@@ -261,6 +308,36 @@ pub const KEYS: &[Key] = &[
 
 /// The sections of single settings, in the order in which they are written.
 pub const SECTIONS: [&str; 3] = ["lock", "topology", "workload"];
+
+fn small_count(raw: Raw<'_>) -> Result<u16, Complaint> {
+    Ok(u16::try_from(raw.count(u32::from(u16::MAX))?).unwrap_or(u16::MAX))
+}
+
+fn waits(plan: &Plan) -> bool {
+    plan.lock.name == "redis-wait"
+}
+
+/// How a limit is written that there is not.
+const NEVER: &str = "never";
+
+/// A time, or `never`.
+fn limit(raw: Raw<'_>) -> Result<Option<Micros>, Complaint> {
+    if raw.text() == Ok(NEVER) {
+        return Ok(None);
+    }
+    raw.time().map(Some)
+}
+
+/// How the Redis servers stand to each other; the second is `independent`.
+const MODES: [&str; 2] = ["replicated", "independent"];
+
+fn mode(raw: Raw<'_>) -> Result<bool, Complaint> {
+    let text = raw.text()?;
+    MODES.iter().position(|mode| *mode == text).map(|at| at == 1).ok_or_else(|| Complaint {
+        what: format!("there is no mode {}", quoted(text)),
+        mend: format!("allowed: {}", listed(MODES)),
+    })
+}
 
 /// A share of a whole: 0 to 100 %, ppm.
 fn share(raw: Raw<'_>) -> Result<u32, Complaint> {
@@ -291,6 +368,30 @@ impl Fence {
             Fence::Write => "write",
             Fence::Full => "full",
         }
+    }
+}
+
+impl Ask {
+    /// All of them.
+    pub const ALL: [Ask; 2] = [Ask::OneAfterAnother, Ask::Parallel];
+
+    /// As written in plans.
+    pub fn name(self) -> &'static str {
+        match self {
+            Ask::OneAfterAnother => "one-after-another",
+            Ask::Parallel => "parallel",
+        }
+    }
+}
+
+impl std::str::FromStr for Ask {
+    type Err = Complaint;
+
+    fn from_str(text: &str) -> Result<Self, Complaint> {
+        Ask::ALL.into_iter().find(|ask| ask.name() == text).ok_or_else(|| Complaint {
+            what: format!("there is no way to ask {}", quoted(text)),
+            mend: format!("allowed: {}", listed(Ask::ALL.map(Ask::name))),
+        })
     }
 }
 

@@ -11,8 +11,9 @@ mod fault;
 use std::collections::BTreeSet;
 
 use super::complaint::{Complaint, quoted};
+use super::keys::KEYS;
 use super::scenario;
-use super::{Fence, Micros, Plan, PlanError, Ppm, SignedMicros};
+use super::{Fence, Micros, OwnOptions, Plan, PlanError, Ppm, SignedMicros};
 use fault::FaultRules;
 
 /// A broken rule.
@@ -43,6 +44,7 @@ pub fn first_problem(plan: &Plan) -> Result<(), Problem> {
     times(plan)?;
     names(plan)?;
     sizes(plan)?;
+    own_options(plan)?;
     clocks(plan)?;
     for (position, fault) in plan.faults.iter().enumerate() {
         FaultRules { plan, fault, at: format!("fault[{position}]") }.check()?;
@@ -120,6 +122,55 @@ fn names(plan: &Plan) -> Result<(), Problem> {
             "write fence = \"off\", or take a lock with tokens, such as \"redis\"",
         );
     }
+    if let Some((at, complaint)) = lock.misfit(&plan.topology) {
+        let at = at.iter().map(|at| (*at).to_owned()).collect();
+        return Err(Problem { at, complaint });
+    }
+    Ok(())
+}
+
+/// Options that only some locks have.
+fn own_options(plan: &Plan) -> Result<(), Problem> {
+    let mut bare = plan.clone();
+    bare.lock.own = OwnOptions::default();
+    let idle = KEYS.iter().filter(|key| key.section == "lock" && !(key.matters)(plan));
+    for key in idle {
+        if (key.show)(plan) != (key.show)(&bare) {
+            let path = key.path();
+            return problem(
+                &[&path, "lock.name"],
+                format!("the lock {} has no {}", quoted(&plan.lock.name), key.name),
+                "leave it out",
+            );
+        }
+    }
+    let own = &plan.lock.own;
+    if let Some(max_hold) = own.max_hold.filter(|max_hold| *max_hold < plan.lock.lease) {
+        return problem(
+            &["lock.max-hold", "lock.lease"],
+            format!("a hold of at most {max_hold} is shorter than the lease ({})", plan.lock.lease),
+            "write a longer one, or \"never\"",
+        );
+    }
+    if plan.lock.name != "redis-wait" {
+        return Ok(());
+    }
+    let replicas = plan.topology.replicas();
+    if !(1..=replicas).contains(&own.wait_replicas) {
+        return problem(
+            &["lock.wait-replicas", "topology.redis"],
+            format!("{} replicas are waited for, and there are {replicas}", own.wait_replicas),
+            format!("write a number from 1 to {replicas}"),
+        );
+    }
+    let limit = plan.lock.command_timeout;
+    if own.wait_timeout < Micros::from_millis(1) || own.wait_timeout >= limit {
+        return problem(
+            &["lock.wait-timeout", "lock.command-timeout"],
+            format!("replicas get {} to answer, and a command {limit}", own.wait_timeout),
+            "write at least 1ms, and less than the command timeout",
+        );
+    }
     Ok(())
 }
 
@@ -144,6 +195,13 @@ fn sizes(plan: &Plan) -> Result<(), Problem> {
                 format!("write a number from {least} to {most}"),
             );
         }
+    }
+    if topology.sentinels > 0 && topology.independent {
+        return problem(
+            &["topology.sentinels", "topology.redis-mode"],
+            "the sentinels have nothing to fail over: the redis servers are independent",
+            "write sentinels = 0, or redis-mode = \"replicated\"",
+        );
     }
     if topology.sentinels > 0 && topology.redis < 2 {
         return problem(

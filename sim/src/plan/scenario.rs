@@ -2,8 +2,12 @@
 //!
 //! A scenario is a plan without faults; [`draw`](super::draw) adds what goes wrong.
 
-use super::complaint::Complaint;
-use super::{Fence, LockPlan, Micros, Plan, PlanError, Seed, Topology, Workload};
+mod planted;
+
+pub use planted::PLANTED;
+
+use super::complaint::{Complaint, quoted};
+use super::{Fence, LockPlan, Micros, OwnOptions, Plan, PlanError, Seed, Topology, Workload};
 
 /// A named starting point.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +42,12 @@ pub const SCENARIOS: &[Scenario] = &[
         chinese: "单台 Redis，租约长达一小时：时钟快慢开始起作用",
         base: redis_long_lease,
     },
+    Scenario {
+        name: "redlock-five",
+        english: "five Redis servers that know nothing of each other: a majority holds the lock",
+        chinese: "五台互不相识的 Redis：多数派持有锁",
+        base: redlock_five,
+    },
 ];
 
 /// A lock that can be put through a storm.
@@ -53,6 +63,21 @@ pub struct LockKind {
     pub tokens: bool,
     /// Whether it keeps a record at a server: only then is an acquire `applied`.
     pub records: bool,
+    /// Which servers it needs.
+    pub needs: Needs,
+}
+
+/// Which servers a lock needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// None.
+    Nothing,
+    /// A master, with replicas or without.
+    Master,
+    /// A master with replicas.
+    Replicas,
+    /// Masters that know nothing of each other.
+    Independent,
 }
 
 /// All locks.
@@ -63,6 +88,7 @@ pub const LOCKS: &[LockKind] = &[
         chinese: "没有锁：人人直接进入（必须失败的对照）",
         tokens: false,
         records: false,
+        needs: Needs::Nothing,
     },
     LockKind {
         name: "redis",
@@ -70,6 +96,31 @@ pub const LOCKS: &[LockKind] = &[
         chinese: "SET NX PX 加随机持有者，比较后删除，INCR 令牌",
         tokens: true,
         records: true,
+        needs: Needs::Master,
+    },
+    LockKind {
+        name: "redis-watchdog",
+        english: "the lock redis, renewed after each third of its lease while its holder lives",
+        chinese: "redis 锁加看门狗：持有者存活期间，每过三分之一租约续期一次",
+        tokens: true,
+        records: true,
+        needs: Needs::Master,
+    },
+    LockKind {
+        name: "redis-wait",
+        english: "the lock redis, granted only when replicas have acknowledged it (WAIT)",
+        chinese: "redis 锁加 WAIT：副本确认后才算加锁成功",
+        tokens: true,
+        records: true,
+        needs: Needs::Replicas,
+    },
+    LockKind {
+        name: "redlock",
+        english: "a record at each of several independent servers, held by a majority; no tokens",
+        chinese: "红锁：在多台独立服务器上加锁，过半数成功才持有；没有令牌",
+        tokens: false,
+        records: true,
+        needs: Needs::Independent,
     },
 ];
 
@@ -91,8 +142,10 @@ pub fn find(name: &str) -> Result<&'static Scenario, Complaint> {
 /// # Errors
 /// A complaint with the known names.
 pub fn find_lock(name: &str) -> Result<&'static LockKind, Complaint> {
+    let planted = PLANTED.iter().filter(|_| name.contains('/'));
     LOCKS
         .iter()
+        .chain(planted)
         .find(|known| known.name == name)
         .ok_or_else(|| Complaint::unknown("lock", name, LOCKS.iter().map(|known| known.name)))
 }
@@ -106,9 +159,51 @@ pub fn default_plan(scenario: &str, lock: &str, fence: Fence) -> Result<Plan, Pl
     let scenario = find(scenario).map_err(|complaint| PlanError::named("--scenario", complaint))?;
     let lock = find_lock(lock).map_err(|complaint| PlanError::named("--lock", complaint))?;
     let plan = scenario.plan(lock, fence);
-    super::rules::first_problem(&plan)
-        .map_err(|problem| PlanError::named("--fence", problem.complaint))?;
+    super::rules::first_problem(&plan).map_err(|problem| {
+        // Scenarios are possible; what is not, is one of these with the lock.
+        let flag = match problem.at.first().map(String::as_str) {
+            Some("fence") => "--fence",
+            _ => "--lock",
+        };
+        PlanError::named(flag, problem.complaint)
+    })?;
     Ok(plan)
+}
+
+impl LockKind {
+    /// What is wrong with this topology for this lock: the settings at fault, and the
+    /// complaint.
+    pub(super) fn misfit(
+        &self,
+        topology: &Topology,
+    ) -> Option<(&'static [&'static str], Complaint)> {
+        let name = quoted(self.name);
+        let servers = topology.redis;
+        match self.needs {
+            Needs::Master | Needs::Replicas if topology.independent => Some((
+                &["topology.redis-mode", "lock.name"],
+                Complaint::new(
+                    format!("the lock {name} needs one master, and there are {servers}"),
+                    "take the lock \"redlock\", or redis-mode = \"replicated\"",
+                ),
+            )),
+            Needs::Replicas if topology.replicas() == 0 => Some((
+                &["topology.redis", "lock.name"],
+                Complaint::new(
+                    format!("the lock {name} waits for replicas, and there are none"),
+                    "take the scenario redis-failover, or redis = 2 or more",
+                ),
+            )),
+            Needs::Independent if !topology.independent => Some((
+                &["topology.redis-mode", "lock.name"],
+                Complaint::new(
+                    format!("the lock {name} needs servers that are nobody's replicas"),
+                    "take the scenario redlock-five, or redis-mode = \"independent\"",
+                ),
+            )),
+            _ => None,
+        }
+    }
 }
 
 impl Scenario {
@@ -137,9 +232,11 @@ fn redis_failover() -> (Micros, LockPlan, Topology, Workload) {
         margin_ppm: 10_000,
         command_timeout: Micros::from_millis(500),
         retry: Micros::from_millis(40),
+        own: OwnOptions::default(),
     };
     let topology = Topology {
         redis: 3,
+        independent: false,
         sentinels: 3,
         apps: 3,
         latency: Micros(500),
@@ -165,6 +262,14 @@ fn redis_single() -> (Micros, LockPlan, Topology, Workload) {
     (duration, lock, Topology { redis: 1, sentinels: 0, ..topology }, workload)
 }
 
+fn redlock_five() -> (Micros, LockPlan, Topology, Workload) {
+    let (duration, lock, topology, workload) = redis_failover();
+    // A server that does not answer must cost little of the lease.
+    let lock = LockPlan { command_timeout: Micros::from_millis(50), ..lock };
+    let topology = Topology { redis: 5, independent: true, sentinels: 0, ..topology };
+    (duration, lock, topology, workload)
+}
+
 fn redis_long_lease() -> (Micros, LockPlan, Topology, Workload) {
     let minutes = |minutes: u64| Micros::from_secs(60 * minutes);
     let lock = LockPlan {
@@ -173,9 +278,11 @@ fn redis_long_lease() -> (Micros, LockPlan, Topology, Workload) {
         margin_ppm: 10_000,
         command_timeout: Micros::from_secs(2),
         retry: Micros::from_secs(10),
+        own: OwnOptions::default(),
     };
     let topology = Topology {
         redis: 1,
+        independent: false,
         sentinels: 0,
         apps: 2,
         latency: Micros(500),
@@ -200,12 +307,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_scenario_is_possible_with_every_lock() {
+    fn every_scenario_is_possible_with_every_lock_that_fits() {
         for scenario in SCENARIOS {
             for lock in LOCKS {
                 for fence in Fence::ALL {
                     let made = default_plan(scenario.name, lock.name, fence);
-                    assert_eq!(made.is_ok(), lock.tokens || fence == Fence::Off, "{made:?}");
+                    let (_, _, topology, _) = (scenario.base)();
+                    let fits = lock.misfit(&topology).is_none();
+                    let fenced = lock.tokens || fence == Fence::Off;
+                    assert_eq!(made.is_ok(), fits && fenced, "{made:?}");
                 }
             }
         }
@@ -219,6 +329,9 @@ mod tests {
             error("redis-failovr", "redis", Fence::Off),
             error("redis-failover", "rediss", Fence::Off),
             error("redis-failover", "none", Fence::Full),
+            error("redis-failover", "redlock", Fence::Off),
+            error("redlock-five", "redis-watchdog", Fence::Off),
+            error("redis-single", "redis-wait", Fence::Off),
         ];
         insta::assert_snapshot!(errors.join("\n"));
     }

@@ -5,8 +5,13 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use lockstorm_sim::history::edn::Model;
-use lockstorm_sim::plan::{Fence, Micros, Seed};
+use lockstorm_sim::hunt::Quarry;
+use lockstorm_sim::hunt::course::{Shard, Strategy};
+use lockstorm_sim::plan::{Draws, Fence, Micros, Seed};
 use lockstorm_sim::seeds::Shelf;
+
+use super::explain::ExplainArguments;
+use super::shrink::ShrinkArguments;
 
 /// Puts distributed locks through a storm, by seed.
 ///
@@ -27,10 +32,16 @@ const EXIT_CODES: &str = "Exit codes: 0 safe, 1 violation, 2 unknown, inert or n
 pub enum Verb {
     /// Run one plan: drawn from a seed, or from a file.
     Run(RunArguments),
-    /// Run many seeds and examine what fails.
+    /// Run many plans and examine what fails.
     Hunt(HuntArguments),
+    /// Put the shards of a campaign together.
+    Merge(MergeArguments),
     /// Run a plan file or a seed file again; a violation also under turmoil.
     Replay(ReplayArguments),
+    /// Shrink a plan that fails to the smallest that fails in the same way.
+    Shrink(ShrinkArguments),
+    /// Explain a failure: its story, what decided it and when, what would help.
+    Explain(ExplainArguments),
     /// Judge a recorded history: ours, or of a real system.
     ///
     /// Reads NDJSON (docs/history.md) and Jepsen's EDN, plain or gzip; see docs/check.md.
@@ -41,18 +52,25 @@ pub enum Verb {
     /// Open a simulated server on a TCP port.
     #[command(subcommand)]
     Serve(ServeVerb),
+    /// Measure lockstorm itself.
+    #[command(subcommand)]
+    Bench(BenchVerb),
     /// Serve a hunt (for lockstorm's own use).
     #[command(hide = true)]
     Worker,
+    /// Serve a bench (for lockstorm's own use).
+    #[command(hide = true)]
+    BenchWorker,
 }
 
 /// Which storm.
 #[derive(Debug, Clone, Args)]
 pub struct StormArguments {
-    /// The scenario: redis-failover, redis-single or redis-long-lease.
+    /// The scenario: redis-failover, redis-single, redis-long-lease or redlock-five.
     #[arg(long, default_value = "redis-failover")]
     pub scenario: String,
-    /// The lock under test: redis, or none (which must fail).
+    /// The lock under test: redis, redis-watchdog, redis-wait, redlock, or none (which must
+    /// fail).
     #[arg(long, default_value = "redis")]
     pub lock: String,
     /// How much of the fence the stock uses.
@@ -65,15 +83,43 @@ pub struct StormArguments {
     /// Calm weather: the plans without their faults.
     #[arg(long)]
     pub calm: bool,
+    /// What seeds draw from; `first` for one seed, `wide` for a hunt, where nothing is said.
+    #[arg(long, value_enum)]
+    pub draws: Option<DrawsArgument>,
     /// The engine.
     #[arg(long, value_enum, default_value_t = EngineArgument::Event)]
     pub engine: EngineArgument,
 }
 
+impl StormArguments {
+    /// The flags that name this quarry.
+    pub fn of(quarry: &Quarry) -> StormArguments {
+        StormArguments {
+            scenario: quarry.scenario.clone(),
+            lock: quarry.lock.clone(),
+            fence: match quarry.fence {
+                Fence::Off => FenceArgument::Off,
+                Fence::Write => FenceArgument::Write,
+                Fence::Full => FenceArgument::Full,
+            },
+            settings: quarry.settings.clone(),
+            calm: !quarry.faults,
+            draws: Some(match quarry.draws {
+                Draws::First => DrawsArgument::First,
+                Draws::Wide => DrawsArgument::Wide,
+            }),
+            engine: match quarry.engine.as_str() {
+                "turmoil" => EngineArgument::Turmoil,
+                _ => EngineArgument::Event,
+            },
+        }
+    }
+}
+
 /// `run`.
 #[derive(Debug, Args)]
 pub struct RunArguments {
-    /// A plan file (TOML) instead of a drawn plan.
+    /// A plan file (TOML) or a capsule instead of a drawn plan.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "scenario", "lock", "fence"])]
     pub plan: Option<PathBuf>,
     /// The seed, hex with 0x or decimal.
@@ -82,12 +128,20 @@ pub struct RunArguments {
     /// Which storm.
     #[command(flatten)]
     pub storm: StormArguments,
+    /// Draw nothing: the scenario as it stands, with this fault, such as
+    /// `{ kind = "pause", node = "app-1", after = "app-1 read 1 applied", for = "6s" }`; may
+    /// be repeated.
+    #[arg(long = "fault", value_name = "TOML", conflicts_with = "plan")]
+    pub faults: Vec<String>,
     /// Run it again in a fresh process also if it is safe, and compare the traces.
     #[arg(long)]
     pub twice: bool,
     /// Print the plan and run nothing.
     #[arg(long)]
     pub print_plan: bool,
+    /// Print the plan as a capsule, one line that stands for a file, and run nothing.
+    #[arg(long)]
+    pub print_capsule: bool,
     /// Write the history into this file, gzip if its name ends in `.gz`.
     #[arg(long, value_name = "FILE.ndjson.gz")]
     pub out: Option<PathBuf>,
@@ -153,25 +207,114 @@ pub struct HuntArguments {
     /// Which storm.
     #[command(flatten)]
     pub storm: StormArguments,
-    /// How many seeds.
-    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub seeds: u64,
-    /// The first of them.
-    #[arg(long, default_value = "0x0")]
-    pub seed: Seed,
+    /// How to search; portfolio, and with --calm swarm, where nothing else is said.
+    #[arg(long, value_enum)]
+    pub strategy: Option<StrategyArgument>,
+    /// How many runs. Without it: certify tries everything once, the others 1,000 more, and
+    /// with --for as many as there is time for.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub seeds: Option<u64>,
+    /// The first seed; 0x0, and with --for one of today's date, where nothing is said.
+    #[arg(long)]
+    pub seed: Option<Seed>,
+    /// A campaign: hunt for so long (real time), and write everything down in --out. Started
+    /// again, it goes on where it was.
+    #[arg(long = "for", value_name = "DURATION", value_parser = real_time, requires = "out")]
+    pub duration: Option<Duration>,
+    /// Only this part of a campaign, such as 1/4; `lockstorm merge` puts them together.
+    #[arg(long, value_name = "I/N", value_parser = shard, requires = "out")]
+    pub shard: Option<Shard>,
+    /// Compare the certificate with this older one; exit code 0 if they agree.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["duration", "shard", "seeds"])]
+    pub against: Option<PathBuf>,
     /// How many worker processes.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: u16,
-    /// Run every seed again in other processes and compare the traces.
-    #[arg(long)]
+    /// Run everything again in other processes and compare the traces.
+    #[arg(long, conflicts_with_all = ["duration", "shard"])]
     pub twice: bool,
-    /// How long a worker may be silent over one seed before it is stopped and the seed
-    /// told as internal; real time.
-    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = seed_limit)]
+    /// How long a worker may be silent over one run before it is stopped and the run told
+    /// as internal; real time.
+    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = real_time)]
     pub seed_limit: Duration,
-    /// Write the plan of each failure into this folder.
+    /// Write the plans of failures, and the certificate, into this folder.
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
+    /// How to tell it.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// `--strategy`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StrategyArgument {
+    /// Every single fault at every moment of a fault-free run; a file that can be compared.
+    Certify,
+    /// Those, then pairs of them.
+    Pairs,
+    /// Plans drawn from seeds.
+    Swarm,
+    /// All three, by turns.
+    Portfolio,
+}
+
+impl StrategyArgument {
+    /// As the hunt has it.
+    pub fn strategy(self) -> Strategy {
+        match self {
+            StrategyArgument::Certify => Strategy::Certify,
+            StrategyArgument::Pairs => Strategy::Pairs,
+            StrategyArgument::Swarm => Strategy::Swarm,
+            StrategyArgument::Portfolio => Strategy::Portfolio,
+        }
+    }
+}
+
+/// `merge`.
+#[derive(Debug, Args)]
+pub struct MergeArguments {
+    /// The folders of all shards.
+    #[arg(required = true)]
+    pub folders: Vec<PathBuf>,
+    /// Where the whole campaign is written.
+    #[arg(long, value_name = "FOLDER")]
+    pub out: PathBuf,
+    /// How many worker processes.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: u16,
+    /// How to tell it.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// `bench`.
+#[derive(Debug, Subcommand)]
+pub enum BenchVerb {
+    /// Hunt the planted bugs (docs/bugs.md): executions and CPU time until each is found.
+    ///
+    /// Exit code 0 iff the portfolio (where it was not asked for: every strategy) found
+    /// every bug in every hunt.
+    Bugs(BugsArguments),
+}
+
+/// `bench bugs`.
+#[derive(Debug, Args)]
+pub struct BugsArguments {
+    /// Only this strategy; may be repeated.
+    #[arg(long, value_enum)]
+    pub strategy: Vec<StrategyArgument>,
+    /// Only this bug; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    pub bug: Vec<String>,
+    /// The most executions of a hunt.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub budget: u64,
+    /// Hunts of each bug by each strategy, with different seeds.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=120))]
+    pub repeat: u64,
+    /// How many worker processes.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: u16,
     /// How to tell it.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -180,7 +323,7 @@ pub struct HuntArguments {
 /// `replay`.
 #[derive(Debug, Args)]
 pub struct ReplayArguments {
-    /// A plan file or a seed file.
+    /// A plan file, a seed file, or a capsule (`storm1:…`).
     pub file: PathBuf,
     /// The engine.
     #[arg(long, value_enum, default_value_t = EngineArgument::Event)]
@@ -204,7 +347,7 @@ pub enum SeedsVerb {
         /// The seed whose plan is kept.
         #[arg(long, default_value = "0x0")]
         seed: Seed,
-        /// A plan file (TOML) instead of a drawn plan.
+        /// A plan file (TOML) or a capsule instead of a drawn plan.
         #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "scenario", "lock", "fence"])]
         plan: Option<PathBuf>,
         /// Where it belongs.
@@ -316,6 +459,26 @@ impl FenceArgument {
     }
 }
 
+/// `--draws`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DrawsArgument {
+    /// Crashes, pauses, cuts, slow links, lag, clocks.
+    First,
+    /// Also bursts, partitions node by node, resets, cancelled futures, hangs, frozen and
+    /// slewed clocks.
+    Wide,
+}
+
+impl DrawsArgument {
+    /// As the plan has it.
+    pub fn draws(self) -> Draws {
+        match self {
+            DrawsArgument::First => Draws::First,
+            DrawsArgument::Wide => Draws::Wide,
+        }
+    }
+}
+
 /// `--engine`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum EngineArgument {
@@ -336,12 +499,22 @@ impl EngineArgument {
 }
 
 /// A real time of at least a second, written as in plans.
-fn seed_limit(text: &str) -> Result<Duration, String> {
+fn real_time(text: &str) -> Result<Duration, String> {
     let micros: Micros = text.parse().map_err(|error| format!("{error}"))?;
     if micros.0 < 1_000_000 {
-        return Err("a seed gets at least 1s".to_owned());
+        return Err("write at least 1s".to_owned());
     }
     Ok(Duration::from_micros(micros.0))
+}
+
+fn shard(text: &str) -> Result<Shard, String> {
+    let numbers = text
+        .split_once('/')
+        .and_then(|(index, of)| Some(Shard { index: index.parse().ok()?, of: of.parse().ok()? }));
+    match numbers {
+        Some(shard) if (1..=shard.of).contains(&shard.index) && shard.of <= 10_000 => Ok(shard),
+        _ => Err("write which part of how many, such as 1/4 to 4/4".to_owned()),
+    }
 }
 
 fn key_and_value(text: &str) -> Result<(String, String), String> {

@@ -1,278 +1,303 @@
-//! `lockstorm hunt`: many seeds over worker processes; each failure is repeated in a
-//! fresh process, asked about under turmoil, and told: the first of its signature in
-//! full, the others by the line that runs them again.
+//! `lockstorm hunt`: many plans over worker processes; failures are repeated in a fresh
+//! process, asked about under turmoil, and told: the first of its signature in full, the
+//! others by counts, or by the line that runs them again.
+//!
+//! Order of things: [`Setup`] is what the flags ask for; `walk` goes the course and writes
+//! down, `examine` looks at failures again, `tell` prints, `conclude` writes the files of a
+//! campaign. [`finish`] is also what `merge` ends with.
 
-use std::collections::BTreeMap;
-use std::io::{ErrorKind, IsTerminal, stderr};
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicUsize, Ordering};
+mod conclude;
+mod examine;
+mod tell;
+pub(super) mod walk;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use std::path::PathBuf;
+use std::time::Duration;
+
 use lockstorm_sim::check::Verdict;
-use lockstorm_sim::hunt::examine::{Examination, Examiner};
-use lockstorm_sim::hunt::process::Trouble;
-use lockstorm_sim::hunt::{Quarry, Summary, pack};
+use lockstorm_sim::hunt::Quarry;
+use lockstorm_sim::hunt::campaign::{IDENTITY_FILE, Identity, Journal, SCHEMA};
+use lockstorm_sim::hunt::certificate::Certificate;
+use lockstorm_sim::hunt::course::{Course, DEFAULT_RUNS, Seeds, Shard, Strategy};
+use lockstorm_sim::hunt::examine::Examiner;
 use lockstorm_sim::plan::Seed;
-use lockstorm_sim::report::block::{Failure as Told, failure_block_in};
-use lockstorm_sim::report::layout::{counted, labelled};
-use lockstorm_sim::report::{json, table};
-use lockstorm_sim::storm::confirm::Confirmation;
-use lockstorm_sim::storm::repeat::Repetition;
-use lockstorm_sim::storm::{self, Run};
+use lockstorm_sim::storm;
 
-use super::arguments::{EngineArgument, Format, HuntArguments};
-use super::exit::Failure;
+use super::arguments::{DrawsArgument, Format, HuntArguments, StormArguments, StrategyArgument};
+use super::exit::{self, Failure};
 use super::plan_folder::PlanFolder;
-use super::run::{command_of_seed, quarry};
-use super::say::{manner, say};
+use super::run::quarry;
+use super::say::say;
+use walk::Walk;
+
+/// What the flags ask for.
+#[derive(Debug)]
+pub struct Setup {
+    /// For the commands that run a plan again.
+    pub storm: StormArguments,
+    /// What is hunted.
+    pub quarry: Quarry,
+    /// How.
+    pub strategy: Strategy,
+    /// From which seeds.
+    pub seeds: Seeds,
+    /// How many runs, if that was said.
+    pub runs: Option<u64>,
+    /// Until its time is over, of a campaign that was given no number of runs.
+    pub endless: bool,
+    /// How long, real time.
+    pub duration: Option<Duration>,
+    /// Which part.
+    pub shard: Option<Shard>,
+    /// Worker processes.
+    pub jobs: u16,
+    /// Whether everything is run again and compared.
+    pub twice: bool,
+    /// Whether all is written down.
+    pub is_campaign: bool,
+    /// Where.
+    pub out: Option<PathBuf>,
+    /// How it is told.
+    pub format: Format,
+    /// Who runs a failure again.
+    pub examiner: Examiner,
+}
 
 /// `lockstorm hunt`.
 pub fn hunt(arguments: &HuntArguments) -> Result<u8, Failure> {
-    let quarry = quarry(&arguments.storm)?;
-    // Refuse bad flags before any worker is started.
-    if arguments.seed.0.checked_add(arguments.seeds - 1).is_none() {
-        let (first, seeds) = (arguments.seed, arguments.seeds);
+    let setup = Setup::of(arguments)?;
+    let against = arguments.against.as_deref().map(read_certificate).transpose()?;
+    let mut course = setup.course()?;
+    if let (Some(old), Some(new)) =
+        (&against, course.certificate(&setup.quarry, &Default::default()))
+        && old.head.subject != new.head.subject
+    {
         return Err(Failure::usage(format!(
-            "--seed {first} --seeds {seeds}: there are no seeds beyond 0x{:x}; begin earlier or \
-             ask for fewer",
-            u64::MAX
+            "--against: this certificate is of {}, and {} is hunted; write the same flags",
+            subject(old),
+            subject(&new)
         )));
     }
-    quarry.plan(arguments.seed)?;
-    let folder = arguments.out.as_deref().map(PlanFolder::open).transpose()?;
-    let program = std::env::current_exe().map_err(Failure::internal)?;
-    let examiner = Examiner { program, limit: arguments.seed_limit };
-    let mut unwritten = None;
-    let mut keep = |summary: &Summary| {
-        // At once: a hunt that is interrupted has lost nothing that it had found. What
-        // cannot be written is told after everything else.
-        if let (Some(folder), false) = (&folder, summary.verdict.is_safe()) {
-            let kept = quarry.plan(summary.seed).map_err(Failure::from);
-            let kept = kept.and_then(|plan| folder.keep(&plan));
-            unwritten = unwritten.take().or(kept.err());
-        }
+    let folder = setup.out.as_deref().map(PlanFolder::open).transpose()?;
+    let journal = match (setup.is_campaign, &setup.out) {
+        (true, Some(out)) => Some(Journal::open(out, &setup.identity()?).map_err(Failure::Usage)?),
+        _ => None,
     };
-    let mut summaries = run_all(arguments, &quarry, &examiner, &mut keep)?;
-    if arguments.twice {
-        let again = run_all(arguments, &quarry, &examiner, &mut |_| {})?;
-        for (summary, again) in summaries.iter_mut().zip(&again) {
-            summary.compare(again);
-            keep(summary);
-        }
-    }
-    let failures = summaries.iter().filter(|summary| !summary.verdict.is_safe());
-    let failures: Vec<&Summary> = failures.collect();
-    let examined = examine_all(arguments, &quarry, &failures, &examiner)?;
-    match arguments.format {
-        Format::Text => tell(arguments, &summaries, &examined),
-        Format::Json => {
-            let failures = examined.iter().map(|failure| {
-                let reproduce = command_of_seed(failure.run.plan.seed, &arguments.storm);
-                json::run_value(&told(failure, &reproduce))
-            });
-            say(json::hunt_json(&quarry, &summaries, failures.collect()));
-        }
-    }
-    if let Some(failure) = unwritten {
+    let mut walk = Walk::new(&setup, folder, journal);
+    walk.go(&mut course)?;
+    finish(&setup, &course, walk, against.as_ref())
+}
+
+/// Examines, tells, writes the files of the end; the exit code.
+fn finish(
+    setup: &Setup,
+    course: &Course,
+    mut walk: Walk<'_>,
+    against: Option<&Certificate>,
+) -> Result<u8, Failure> {
+    let examined = examine::examine_all(setup, &walk)?;
+    let twin = conclude::twin(setup, &walk)?;
+    tell::tell(setup, course, &walk, &examined, twin.as_ref());
+    conclude::write(setup, course, &mut walk, &examined, twin.as_ref());
+    if let Some(failure) = walk.unwritten.take() {
         return Err(failure);
     }
     let nondeterministic = examined.iter().any(|failure| failure.is_nondeterministic());
-    let verdicts = summaries.iter().map(|summary| summary.verdict);
-    let all = verdicts.chain(nondeterministic.then_some(Verdict::Nondeterminism));
-    Ok(Verdict::merge_drawn(all).exit_code())
-}
-
-/// A failure that was run again and asked about.
-struct Examined {
-    run: Run,
-    /// None for a run that its worker did not survive.
-    examination: Option<Examination>,
-}
-
-impl Examined {
-    fn is_nondeterministic(&self) -> bool {
-        let repetition = self.examination.as_ref().map(|examination| &examination.repetition);
-        matches!(repetition, Some(Repetition::Differs { .. }))
+    if nondeterministic {
+        return Ok(Verdict::Nondeterminism.exit_code());
     }
-
-    fn confirmation(&self) -> Option<&Confirmation> {
-        self.examination.as_ref()?.confirmation.as_ref()
+    if let (Some(old), Some(new)) =
+        (against, course.certificate(&setup.quarry, &walk.book.outcomes))
+    {
+        return Ok(compare(old, &new));
     }
+    let is_blind = twin.is_some_and(|twin| !twin.is_seen());
+    let verdict = walk.book.verdict();
+    // A blind harness has not seen that anything is safe.
+    Ok(if is_blind && verdict.is_safe() { Verdict::Unknown } else { verdict }.exit_code())
 }
 
-fn run_all(
-    arguments: &HuntArguments,
-    quarry: &Quarry,
-    examiner: &Examiner,
-    each: &mut dyn FnMut(&Summary),
-) -> Result<Vec<Summary>, Failure> {
-    let bar = progress("seeds", arguments.seeds);
-    let mut failures = 0_u64;
-    let mut summaries = Vec::new();
-    let (first, jobs) = (arguments.seed, usize::from(arguments.jobs));
-    let Examiner { program, limit } = examiner;
-    let result = pack::run(quarry, first, arguments.seeds, jobs, program, *limit, |summary| {
-        failures += u64::from(!summary.verdict.is_safe());
-        each(&summary);
-        summaries.push(summary);
-        bar.set_message(format!("{failures} not safe"));
-        bar.inc(1);
-        true
-    });
-    bar.finish_and_clear();
-    result.map_err(|error| match error.kind() {
-        ErrorKind::InvalidInput => Failure::usage(error),
-        _ => Failure::internal(error),
-    })?;
-    Ok(summaries)
+fn read_certificate(path: &std::path::Path) -> Result<Certificate, Failure> {
+    let failed = |why: String| Failure::usage(format!("{}: {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    Certificate::parse(&text).map_err(failed)
 }
 
-/// Examines all failures, as many at once as there are jobs.
-fn examine_all(
-    arguments: &HuntArguments,
-    quarry: &Quarry,
-    failures: &[&Summary],
-    examiner: &Examiner,
-) -> Result<Vec<Examined>, Failure> {
-    let bar = progress("failures examined", failures.len() as u64);
-    let next = AtomicUsize::new(0);
-    let found = Mutex::new(BTreeMap::new());
-    std::thread::scope(|scope| {
-        for _ in 0..arguments.jobs {
-            scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(summary) = failures.get(index) else { return };
-                    let result = examine_one(quarry, summary, examiner);
-                    bar.inc(1);
-                    found.lock().unwrap_or_else(PoisonError::into_inner).insert(index, result);
-                }
-            });
+fn subject(certificate: &Certificate) -> String {
+    let words = certificate.head.subject.iter().map(|(name, value)| format!("{name} {value}"));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// Tells what differs; the exit code.
+fn compare(old: &Certificate, new: &Certificate) -> u8 {
+    let differences = new.differences(old);
+    if differences.is_empty() {
+        say("the certificate agrees with the older one");
+        return exit::SAFE;
+    }
+    say("the certificate differs from the older one (-):");
+    differences.iter().for_each(say);
+    exit::VIOLATION
+}
+
+impl Setup {
+    fn of(arguments: &HuntArguments) -> Result<Setup, Failure> {
+        let mut storm = arguments.storm.clone();
+        storm.draws = storm.draws.or(Some(DrawsArgument::Wide));
+        let quarry = quarry(&storm)?;
+        let default =
+            if storm.calm { StrategyArgument::Swarm } else { StrategyArgument::Portfolio };
+        let strategy = arguments.strategy.unwrap_or(default).strategy();
+        if arguments.against.is_some() && strategy != Strategy::Certify {
+            return Err(Failure::usage("--against compares certificates; add --strategy certify"));
         }
-    });
-    bar.finish_and_clear();
-    found.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
+        if storm.calm && strategy != Strategy::Swarm {
+            let name = strategy.name();
+            return Err(Failure::usage(format!(
+                "--calm --strategy {name}: calm weather has no faults to try; leave out one of the \
+                 two"
+            )));
+        }
+        let program = std::env::current_exe().map_err(Failure::internal)?;
+        let setup = Setup {
+            storm,
+            strategy,
+            seeds: seeds(arguments)?,
+            runs: arguments.seeds,
+            endless: arguments.duration.is_some() && arguments.seeds.is_none(),
+            duration: arguments.duration,
+            shard: arguments.shard,
+            jobs: arguments.jobs,
+            twice: arguments.twice,
+            is_campaign: arguments.duration.is_some() || arguments.shard.is_some(),
+            out: arguments.out.clone(),
+            format: arguments.format,
+            examiner: Examiner { program, limit: arguments.seed_limit },
+            quarry,
+        };
+        let first = setup.seeds.first;
+        let count = setup.runs.unwrap_or(DEFAULT_RUNS);
+        if first.0.checked_add(count - 1).is_none() {
+            return Err(Failure::usage(format!(
+                "--seed {first} --seeds {count}: there are no seeds beyond 0x{:x}; begin earlier \
+                 or ask for fewer",
+                u64::MAX
+            )));
+        }
+        // Refuse bad flags before any worker is started.
+        setup.quarry.plan(first)?;
+        Ok(setup)
+    }
+
+    fn course(&self) -> Result<Course, Failure> {
+        let engine = storm::engine(&self.quarry.engine)
+            .ok_or_else(|| Failure::internal("the engine is missing"))?;
+        let Setup { quarry, strategy, seeds, runs, endless, .. } = self;
+        Ok(Course::new(quarry, engine.as_ref(), *strategy, *seeds, *runs, *endless)?)
+    }
+
+    /// Which hunt this is.
+    fn identity(&self) -> Result<Identity, Failure> {
+        let program = std::fs::read(&self.examiner.program).map_err(Failure::internal)?;
+        Ok(Identity {
+            schema: SCHEMA,
+            lockstorm: env!("CARGO_PKG_VERSION").to_owned(),
+            build: blake3::hash(&program).to_hex()[..16].to_owned(),
+            quarry: self.quarry.clone(),
+            strategy: self.strategy,
+            seeds: self.seeds,
+            runs: self.runs,
+            endless: self.endless,
+            shard: self.shard,
+        })
+    }
+
+    /// What `merge` goes on with.
+    pub fn of_merged(identity: Identity, program: PathBuf, out: PathBuf) -> Setup {
+        let quarry = identity.quarry;
+        Setup {
+            storm: StormArguments::of(&quarry),
+            quarry,
+            strategy: identity.strategy,
+            seeds: identity.seeds,
+            runs: identity.runs,
+            endless: identity.endless,
+            duration: None,
+            shard: None,
+            jobs: 1,
+            twice: false,
+            is_campaign: true,
+            out: Some(out),
+            format: Format::Text,
+            examiner: Examiner { program, limit: Duration::from_secs(120) },
+        }
+    }
 }
 
-fn examine_one(
-    quarry: &Quarry,
-    summary: &Summary,
-    examiner: &Examiner,
-) -> Result<Examined, Failure> {
-    let plan = quarry.plan(summary.seed)?;
-    let engine =
-        storm::engine(&quarry.engine).ok_or_else(|| Failure::internal("the engine is missing"))?;
-    let lost = |why| Examined { run: storm::lost(&plan, engine.as_ref(), why), examination: None };
-    if summary.is_lost() {
-        // What killed its worker would kill the next: it is told, not run.
-        return Ok(lost(summary.trouble.clone().unwrap_or_default()));
+/// The merged journal is read as if it had been interrupted at its end.
+pub fn finish_merged(setup: &Setup) -> Result<u8, Failure> {
+    let out = setup.out.as_deref().unwrap_or(std::path::Path::new("."));
+    let path = out.join(IDENTITY_FILE);
+    let text = std::fs::read_to_string(&path).map_err(Failure::internal)?;
+    let identity: Identity = serde_json::from_str(&text).map_err(Failure::internal)?;
+    let mut course = setup.course()?;
+    let journal = Journal::open(out, &identity).map_err(Failure::Usage)?;
+    let mut walk = Walk::new(setup, Some(PlanFolder::open(out)?), Some(journal));
+    walk.read_only = true;
+    walk.go(&mut course)?;
+    finish(setup, &course, walk, None)
+}
+
+/// Fresh seeds by date for a campaign, and the ones it has when it goes on.
+fn seeds(arguments: &HuntArguments) -> Result<Seeds, Failure> {
+    if let Some(seed) = arguments.seed {
+        return Ok(Seeds { first: seed, calm: seed });
     }
-    let is_event = quarry.engine == EngineArgument::Event.name();
-    let confirm = is_event && summary.verdict == Verdict::Violation;
-    let (run, mut examination) = match examiner.examine(&plan, engine.as_ref(), confirm) {
-        Ok(examined) => examined,
-        // A plan that kills or hangs a fresh process is told as what it is.
-        Err(Trouble::Lost(why)) => return Ok(lost(why)),
-        Err(Trouble::Failed(error)) => return Err(Failure::internal(error)),
+    let calm = Seed(0);
+    let Some(out) = arguments.out.as_deref().filter(|_| arguments.duration.is_some()) else {
+        return Ok(Seeds { first: Seed(0), calm });
     };
-    let was_same = summary.trace == run.trace_hash.to_string();
-    let is_same = !matches!(examination.repetition, Repetition::Differs { .. });
-    let parted = summary.verdict == Verdict::Nondeterminism || !was_same;
-    if parted && is_same {
-        examination.repetition = Repetition::Differs { first: None };
-    }
-    Ok(Examined { run, examination: Some(examination) })
+    let known = std::fs::read_to_string(out.join(IDENTITY_FILE)).ok();
+    let known = known.and_then(|text| serde_json::from_str::<Identity>(&text).ok());
+    Ok(known.map_or_else(|| Seeds { first: seed_of_today(), calm }, |identity| identity.seeds))
 }
 
-fn told<'a>(failure: &'a Examined, reproduce: &'a str) -> Told<'a> {
-    Told {
-        run: &failure.run,
-        position: None,
-        repetition: failure.examination.as_ref().map(|examination| &examination.repetition),
-        confirmation: failure.confirmation(),
-        reproduce,
-    }
+/// `0x2026113000000000`: the date in UTC, read as hex, and room for as many seeds as a day
+/// can run.
+#[expect(clippy::disallowed_methods, reason = "which day it is; no storm reads it")]
+fn seed_of_today() -> Seed {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    seed_of_day(since.map_or(0, |since| since.as_secs() / 86_400))
 }
 
-/// How many failures are told in full; the others by one line.
-const TOLD_IN_FULL: usize = 5;
+/// Of a day after 1970-01-01; the calendar after Howard Hinnant's `civil_from_days`.
+fn seed_of_day(days: u64) -> Seed {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let digits = format!("{year:04}{month:02}{day:02}");
+    Seed(u64::from_str_radix(&digits, 16).unwrap_or(0) << 32)
+}
 
-fn tell(arguments: &HuntArguments, summaries: &[Summary], examined: &[Examined]) {
-    let mut of_signature: BTreeMap<String, Vec<&Examined>> = BTreeMap::new();
-    for failure in examined {
-        of_signature.entry(failure.run.judgement.signature()).or_default().push(failure);
-    }
-    // What is wrong with us first, then the commonest; among equals by their names.
-    let mut groups: Vec<(&String, &Vec<&Examined>)> = of_signature.iter().collect();
-    let is_ours = |failure: &&Examined| {
-        failure.is_nondeterministic() || failure.run.judgement.verdict == Verdict::Internal
-    };
-    groups.sort_by_key(|(_, group)| (!group.iter().any(is_ours), std::cmp::Reverse(group.len())));
-    let manner = manner();
-    for (signature, group) in groups.iter().take(TOLD_IN_FULL) {
-        let Some(first) = group.first() else { continue };
-        let reproduce = command_of_seed(first.run.plan.seed, &arguments.storm);
-        say(failure_block_in(&told(first, &reproduce), &manner));
-        if group.len() > 1 {
-            let more = format!("… and {} more with the signature {signature}", group.len() - 1);
-            say(manner.charset.fit(&labelled("  ", 2, &more, manner.width)));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fresh_seeds_are_dates() {
+        for (days, seed) in [
+            (0, "0x1970010100000000"),
+            (11_016, "0x2000022900000000"),
+            (20_787, "0x2026113000000000"),
+            (20_788, "0x2026120100000000"),
+        ] {
+            assert_eq!(seed_of_day(days).to_string(), seed);
         }
-        say("");
     }
-    if groups.len() > TOLD_IN_FULL {
-        let rest = &groups[TOLD_IN_FULL..];
-        say(format!("{}, not told in full:", counted(rest.len() as u64, "more signature")));
-        say("   runs  first seed          signature");
-        for (signature, group) in rest {
-            let seed =
-                group.first().map_or_else(String::new, |first| first.run.plan.seed.to_string());
-            let label = format!("  {:>5}  {seed}  ", group.len());
-            say(labelled(&label, label.len(), signature, manner.width));
-        }
-        say("");
-    }
-    if examined.len() > groups.len().min(TOLD_IN_FULL) {
-        let command = command_of_seed(Seed(0), &arguments.storm);
-        let command = command.replace(&Seed(0).to_string(), "SEED");
-        say(format!("All {} runs that were not safe; to see one of them:", examined.len()));
-        say(format!("  {command}"));
-        for failure in examined {
-            say(one_line(failure, manner.width));
-        }
-        say("");
-    }
-    let confirmations = examined.iter().map(Examined::confirmation);
-    say(table::summary_in(summaries, confirmations, &manner));
-}
-
-/// `  0x0000000000000005  turmoil 0.7: confirmed  violation  double-grant …`: the seed,
-/// what the reference engine says, the verdict, and what it was.
-fn one_line(failure: &Examined, cells: usize) -> String {
-    let judgement = &failure.run.judgement;
-    let nondeterministic = failure.is_nondeterministic();
-    let verdict = if nondeterministic { Verdict::Nondeterminism } else { judgement.verdict };
-    let confirmation = failure.confirmation();
-    let confirmation = confirmation.map_or_else(String::new, |said| format!("{said};  "));
-    // Without violations the signature is the verdict.
-    let signature = match judgement.violations().next() {
-        Some(_) if !nondeterministic => format!("  {}", judgement.signature()),
-        _ => String::new(),
-    };
-    let seed = format!("  {}  ", failure.run.plan.seed);
-    labelled(&seed, seed.len(), &format!("{confirmation}{verdict}{signature}"), cells)
-}
-
-/// A progress bar where a terminal watches, nothing elsewhere.
-fn progress(what: &'static str, length: u64) -> ProgressBar {
-    if !stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(length);
-    let template = "{bar:30} {pos}/{len} {prefix}  {per_sec}  {eta} left  {msg}";
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
-    bar.set_prefix(what);
-    bar
 }

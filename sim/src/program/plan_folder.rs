@@ -26,9 +26,9 @@ impl PlanFolder {
         Ok(PlanFolder(folder.to_owned()))
     }
 
-    /// Keeps a plan. One that is there already stays; another one of the same name gets a
-    /// number beside it.
-    pub fn keep(&self, plan: &Plan) -> Result<(), Failure> {
+    /// Keeps a plan, and says where. One that is there already stays; another one of the
+    /// same name gets a number beside it.
+    pub fn keep(&self, plan: &Plan) -> Result<PathBuf, Failure> {
         let text = file::write(plan);
         let fence = plan.fence.name();
         let stem = format!("{}-{}-{fence}-{}", plan.scenario, plan.lock.name, plan.seed);
@@ -43,16 +43,34 @@ impl PlanFolder {
                 Failure::usage(format!("{}: cannot be written: {error}; {mend}", path.display()))
             };
             match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(mut created) => return created.write_all(text.as_bytes()).map_err(failed),
+                Ok(mut created) => {
+                    if let Err(error) = created.write_all(text.as_bytes()) {
+                        // Half a plan is none.
+                        let _ = fs::remove_file(&path);
+                        return Err(failed(error));
+                    }
+                    return Ok(path);
+                }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     if fs::read_to_string(&path).is_ok_and(|there| there == text) {
-                        return Ok(());
+                        return Ok(path);
                     }
                 }
                 Err(error) => return Err(failed(error)),
             }
         }
-        Ok(())
+        Err(Failure::internal("there are too many plans of one name"))
+    }
+
+    /// Writes a file of this name anew.
+    pub fn write(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
+        let path = self.0.join(name);
+        let failed = |error: std::io::Error| {
+            let mend = "make room, or look at the folder's rights";
+            Failure::usage(format!("{}: cannot be written: {error}; {mend}", path.display()))
+        };
+        fs::write(&path, text).map_err(failed)?;
+        Ok(path)
     }
 }
 

@@ -8,15 +8,17 @@ use lockstorm_sim::check::Verdict;
 use lockstorm_sim::history::file as history_file;
 use lockstorm_sim::hunt::Quarry;
 use lockstorm_sim::hunt::examine::{Examination, Examiner};
-use lockstorm_sim::plan::{Plan, file};
+use lockstorm_sim::plan::{Plan, capsule, file};
 use lockstorm_sim::report::{block, json};
-use lockstorm_sim::seeds::{self, SeedFile};
 use lockstorm_sim::storm::confirm::{self, Confirmation};
 use lockstorm_sim::storm::repeat::Repetition;
 use lockstorm_sim::storm::{self, Run, locks};
 
-use super::arguments::{EngineArgument, Format, ReplayArguments, RunArguments, StormArguments};
+use super::arguments::{
+    DrawsArgument, EngineArgument, Format, ReplayArguments, RunArguments, StormArguments,
+};
 use super::exit::Failure;
+use super::plan_source::load_any;
 use super::say::{manner, say};
 
 /// `lockstorm run`.
@@ -32,6 +34,12 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
             }
             (plan, command_of_file("run --plan", path, &arguments.storm))
         }
+        None if !arguments.faults.is_empty() => {
+            let plan = quarry(&arguments.storm)?.calm_plan(arguments.seed)?;
+            let plan = file::with_faults("--fault", &plan, &arguments.faults)?;
+            let command = command_of_faults(&plan, &arguments.storm);
+            (plan, command)
+        }
         None => {
             let plan = quarry(&arguments.storm)?.plan(arguments.seed)?;
             let command = command_of_seed(arguments.seed, &arguments.storm);
@@ -40,6 +48,10 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
     };
     if arguments.print_plan {
         say(file::write(&plan).trim_end());
+        return Ok(super::exit::SAFE);
+    }
+    if arguments.print_capsule {
+        say(capsule::write(&plan));
         return Ok(super::exit::SAFE);
     }
     let telling = Telling {
@@ -68,11 +80,6 @@ pub fn replay(arguments: &ReplayArguments) -> Result<u8, Failure> {
         out: None,
     };
     tell(&plan, &telling)
-}
-
-/// Reads a plan file or the plan of a seed file.
-fn load_any(path: &Path) -> Result<Plan, Failure> {
-    Ok(if seeds::is_seed_file(path)? { SeedFile::load(path)?.plan } else { file::load(path)? })
 }
 
 /// How a run is made and told.
@@ -158,6 +165,7 @@ pub fn quarry(storm: &StormArguments) -> Result<Quarry, Failure> {
         fence: storm.fence.fence(),
         engine: storm.engine.name().to_owned(),
         faults: !storm.calm,
+        draws: storm.draws.unwrap_or(DrawsArgument::First).draws(),
         settings: storm.settings.clone(),
     })
 }
@@ -179,6 +187,23 @@ pub fn command_of_seed(seed: lockstorm_sim::plan::Seed, storm: &StormArguments) 
     )
 }
 
+/// The one line that does `verb` with a plan: with the file that it is in, or else with its
+/// capsule.
+pub fn command_of_plan(verb: &str, plan: &Plan, path: Option<&Path>) -> String {
+    let named = path.map_or_else(|| capsule::write(plan), shown);
+    format!("{} {verb} {named}", program())
+}
+
+/// The one line that runs a plan again of which only the faults were written.
+pub fn command_of_faults(plan: &Plan, storm: &StormArguments) -> String {
+    let storm = StormArguments { draws: None, ..storm.clone() };
+    let mut command = command_of_seed(plan.seed, &storm);
+    for fault in &plan.faults {
+        command.push_str(&format!(" --fault {}", quoted(&file::inline_fault(fault))));
+    }
+    command
+}
+
 fn command_of_file(verb: &str, path: &Path, storm: &StormArguments) -> String {
     format!("{} {verb} {}{}", program(), shown(path), rest(storm))
 }
@@ -190,6 +215,9 @@ fn rest(storm: &StormArguments) -> String {
     }
     if storm.calm {
         rest.push_str(" --calm");
+    }
+    if let Some(draws) = storm.draws.filter(|draws| *draws != DrawsArgument::First) {
+        rest.push_str(&format!(" --draws {}", draws.draws().name()));
     }
     if storm.engine != EngineArgument::Event {
         rest.push_str(&format!(" --engine {}", storm.engine.name()));

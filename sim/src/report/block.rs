@@ -141,7 +141,7 @@ impl<'m> Block<'m> {
             }
         }
         if let Some(timers) = timers::did_not_follow(plan) {
-            self.fact("timers", &[timers]);
+            self.fact("timers", &[timers.to_string()]);
         }
         let build = format!("{} · {}", self.manner.build, run.engine);
         // A run that never was has no trace.
@@ -150,6 +150,10 @@ impl<'m> Block<'m> {
             false => format!(" · trace {}", run.trace_hash),
         };
         self.fact("build", &[format!("{build}{trace}")]);
+        let lacks = self.manner.build.lacks();
+        if !lacks.is_empty() {
+            self.fact("without", &[lacks.join(", ")]);
+        }
     }
 
     fn fact(&mut self, label: &str, facts: &[String]) {

@@ -13,6 +13,8 @@
 //! | `signature` | what makes two failures the same bug |
 //! | `seed`, `scenario`, `lock`, `fence`, `engine`, `trace` | which run it was |
 //! | `ended-us`, `steps`, `messages` | simulated µs, engine steps, messages between nodes |
+//! | `build` | `tokio-unstable`, `interposer`: whether the process that wrote this has what makes more of a run the seed's |
+//! | `timers` | `null`, or the `nodes` whose clocks had a rate that tokio timers of third-party code did not follow there, and the `libraries` in use with the timers that each `set` |
 //! | `stuck` | why the run came to no end, or was not begun |
 //! | `findings` | kind, severity, sentence, lock, parties, interval in µs, event ids, blame, details |
 //! | `goals`, `failed-checkers` | what the silence of a run is worth |
@@ -25,19 +27,24 @@
 //! A hunt has `schema`, `lockstorm`, `verdict` and `exit-code` likewise, of all its
 //! runs; `quarry` (what was hunted), `trace` (one hash over the traces of all its seeds,
 //! in their order: equal hunts have equal ones), `tally` (what was counted), `bound`
-//! (what a clean hunt proves) and `failures`, each of them a run.
+//! (what a clean hunt proves) and `failures`, each of them a run: of a swarm all, else the
+//! first of each signature. Beside them `strategy`, `signatures` (each with the number of
+//! its runs and its first), `coverage` (`parts`: what was tried, of what; `cells`: by kind
+//! of fault and operation `tried`, `inert`, `broke`) and `rests-on` (what *safe* rests on).
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::check::goals::Goals;
 use crate::check::{FailedChecker, Finding, Verdict};
-use crate::hunt::{Quarry, Summary};
+use crate::hunt::Quarry;
 use crate::plan::file;
 use crate::report::block::Failure;
+use crate::report::manner::Build;
 use crate::report::story::{Mark, Story};
 use crate::report::subject::Subject;
 use crate::report::table::Tally;
+use crate::report::timers::{self, DidNotFollow};
 use crate::report::why;
 use crate::storm::confirm::Confirmation;
 use crate::storm::repeat::Repetition;
@@ -64,6 +71,8 @@ pub struct Document<'a> {
     pub ended_us: u64,
     pub steps: u64,
     pub messages: u64,
+    pub build: Has,
+    pub timers: Option<DidNotFollow>,
     pub stuck: Option<&'a str>,
     pub findings: Vec<Told<'a>>,
     pub goals: &'a Goals,
@@ -74,6 +83,24 @@ pub struct Document<'a> {
     pub confirmation: Option<Confirmed<'a>>,
     pub reproduce: &'a str,
     pub plan: String,
+}
+
+/// What makes more of a run the seed's.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Has {
+    /// tokio's choices are seeded, and its tasks known: `--cfg tokio_unstable`.
+    pub tokio_unstable: bool,
+    /// Third-party code has the nodes' clocks and keyed entropy.
+    pub interposer: bool,
+}
+
+impl Has {
+    fn of_process() -> Has {
+        let build = Build::of_process();
+        let interposer = build.interposer.unwrap_or(false);
+        Has { tokio_unstable: build.tokio_unstable, interposer }
+    }
 }
 
 /// A finding with its sentence.
@@ -151,14 +178,20 @@ pub fn run_json(failure: &Failure<'_>) -> String {
 }
 
 /// A hunt as JSON text of several lines: what was hunted, what was counted, and the
-/// failures as [`run_value`] gives them.
-pub fn hunt_json(quarry: &Quarry, summaries: &[Summary], failures: Vec<Value>) -> String {
-    let tally = Tally::of(summaries);
+/// failures as [`run_value`] gives them. `more` are fields beside these.
+pub fn hunt_json(
+    quarry: &Quarry,
+    tally: Tally,
+    trace: String,
+    failures: Vec<Value>,
+    more: &[(&str, Value)],
+) -> String {
     // Whether a run repeats is not known when it is counted.
     let differs = |failure: &Value| failure["verdict"] == Verdict::Nondeterminism.id();
     let verdict = match failures.iter().any(differs) {
         true => Verdict::Nondeterminism,
-        false => tally.verdict(),
+        // As the exit code has it (docs/adr/0007).
+        false => Verdict::merge_drawn(tally.verdicts.keys().copied()),
     };
     let hunt = Hunt {
         schema: SCHEMA,
@@ -166,21 +199,16 @@ pub fn hunt_json(quarry: &Quarry, summaries: &[Summary], failures: Vec<Value>) -
         verdict,
         exit_code: verdict.exit_code(),
         quarry,
-        trace: trace_of_all(summaries),
+        trace,
         bound: tally.bound(),
         tally,
         failures,
     };
-    format!("{:#}", value(&hunt))
-}
-
-/// One hash over every seed and its trace, the safe ones too. 64 bits, hex.
-fn trace_of_all(summaries: &[Summary]) -> String {
-    let mut hasher = blake3::Hasher::new();
-    for summary in summaries {
-        hasher.update(format!("{} {}\n", summary.seed, summary.trace).as_bytes());
+    let mut hunt = value(&hunt);
+    for (name, value) in more {
+        hunt[*name] = value.clone();
     }
-    hasher.finalize().to_hex()[..16].to_owned()
+    format!("{hunt:#}")
 }
 
 /// What cannot be serialised says so instead; there is nothing of that sort here: no
@@ -228,6 +256,8 @@ impl<'a> Document<'a> {
             ended_us: run.history.ended_us,
             steps: run.ending.steps,
             messages: run.ending.messages,
+            build: Has::of_process(),
+            timers: timers::did_not_follow(&run.plan),
             stuck: run.ending.stuck.as_deref(),
             findings: judgement
                 .findings

@@ -6,6 +6,7 @@
 
 use owo_colors::OwoColorize;
 
+use crate::engine::senses;
 use crate::report::layout::WIDTH;
 
 /// Below so many cells texts do not become narrower.
@@ -149,6 +150,10 @@ pub struct Build {
     pub arch: &'static str,
     /// The operating system.
     pub os: &'static str,
+    /// Whether tokio's unstable parts are in it: see [`Build::lacks`].
+    pub tokio_unstable: bool,
+    /// Whether an interposer answers third-party code; `None` where nobody has looked.
+    pub interposer: Option<bool>,
 }
 
 impl Build {
@@ -158,12 +163,32 @@ impl Build {
         profile: if cfg!(debug_assertions) { "debug" } else { "release" },
         arch: std::env::consts::ARCH,
         os: std::env::consts::OS,
+        tokio_unstable: cfg!(tokio_unstable),
+        interposer: None,
     };
+
+    /// This build, and whether an interposer is installed in this process.
+    pub fn of_process() -> Build {
+        Build { interposer: Some(senses::reach_libraries()), ..Build::CURRENT }
+    }
+
+    /// What this build does not have that makes more of a run the seed's, and what it
+    /// would add.
+    pub fn lacks(&self) -> Vec<&'static str> {
+        let tokio = (!self.tokio_unstable).then_some(
+            "`--cfg tokio_unstable` (it seeds tokio's `select!` and tells whose tasks are that \
+             were spawned past their host)",
+        );
+        let interposer = (self.interposer == Some(false)).then_some(
+            "lockstorm-interpose (it gives libraries the nodes' clocks and keyed entropy)",
+        );
+        tokio.into_iter().chain(interposer).collect()
+    }
 }
 
 impl std::fmt::Display for Build {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Build { version, profile, arch, os } = self;
+        let Build { version, profile, arch, os, .. } = self;
         write!(formatter, "lockstorm {version} · {profile} · {arch}-{os}")
     }
 }
@@ -185,7 +210,7 @@ pub struct Manner {
 impl Manner {
     /// In the characters of this process's locale, without colours.
     pub fn from_environment() -> Manner {
-        Manner::of(Charset::from_environment())
+        Manner { build: Build::of_process(), ..Manner::of(Charset::from_environment()) }
     }
 
     /// In these characters, without colours.

@@ -7,7 +7,8 @@ use crate::check::{self, Judgement, Setting, Verdict};
 use crate::engine::Ending;
 use crate::history::recorder::TraceHash;
 use crate::history::{
-    AcquireOutcome, Attempt, BeliefEnd, Event, EventId, FaultFamily, History, StockOperation, What,
+    AcquireOutcome, Attempt, BeliefEnd, Event, EventId, FaultFamily, History, Name, StockOperation,
+    What,
 };
 use crate::plan::{
     Anchor, ClockPlan, Fault, FaultKind, Fence, Micros, Operation, Phase, Plan, Seed, When,
@@ -40,19 +41,19 @@ impl Writer {
     }
 
     fn ask(&mut self, who: &str) -> &mut Self {
-        let (attempt, key) = (attempt(who), KEY.to_owned());
+        let (attempt, key) = (attempt(who), KEY.into());
         self.say(&client(who), What::AcquireInvoked { attempt, key, shared: false })
     }
 
     fn set(&mut self, node: &str, who: &str) -> &mut Self {
-        let (key, owner, lease_us) = (KEY.to_owned(), who.to_owned(), Some(self.lease_us));
+        let (key, owner, lease_us) = (KEY.into(), who.into(), Some(self.lease_us));
         self.say(node, What::RecordSet { key, owner, lease_us, shared: false })
     }
 
     fn granted(&mut self, who: &str, token: Option<u64>) -> &mut Self {
         let (lease_us, margin_us) = (self.lease_us, self.lease_us / 100);
         let outcome = AcquireOutcome::Granted { token, lease_us, margin_us };
-        let (attempt, key) = (attempt(who), KEY.to_owned());
+        let (attempt, key) = (attempt(who), KEY.into());
         self.say(&client(who), What::AcquireReturned { attempt, key, outcome })
     }
 
@@ -63,7 +64,7 @@ impl Writer {
         operation: StockOperation,
         refusal: Option<&str>,
     ) -> &mut Self {
-        let (owner, accepted) = (who.to_owned(), refusal.is_none());
+        let (owner, accepted) = (who.into(), refusal.is_none());
         let refusal = refusal.map(Into::into);
         self.say("stock-1", What::Effect { owner, token, operation, accepted, refusal })
     }
@@ -74,13 +75,13 @@ impl Writer {
     }
 
     fn sell(&mut self, who: &str, token: Option<u64>) -> &mut Self {
-        self.effect(who, token, StockOperation::Sell { unit: 1, order: who.to_owned() }, None)
+        self.effect(who, token, StockOperation::Sell { unit: 1, order: who.into() }, None)
     }
 
     fn release(&mut self, who: &str, deletes_at: Option<&str>) -> &mut Self {
         self.say(&client(who), What::ReleaseInvoked { attempt: attempt(who) });
         if let Some(node) = deletes_at {
-            let (key, owner) = (KEY.to_owned(), who.to_owned());
+            let (key, owner) = (KEY.into(), who.into());
             self.say(node, What::RecordReleased { key, owner });
         }
         let release = if deletes_at.is_some() { Release::Released } else { Release::NotHeld };
@@ -113,7 +114,7 @@ impl Writer {
     }
 
     fn end(&mut self, units: u32, sales: &[&str]) -> History {
-        let sales = sales.iter().map(|order| (1, (*order).to_owned())).collect();
+        let sales = sales.iter().map(|order| (1, (*order).into())).collect();
         self.say("storm", What::Healed);
         self.say("stock-1", What::Ledger { units, sales });
         self.history.ended_us = self.now_us;
@@ -215,7 +216,7 @@ pub fn replication_lag_fenced() -> Run {
     writer.at(3_900_000).ask("app-3/2").at(3_900_400).set("redis-2", "app-3/2");
     writer.at(3_900_900).granted("app-3/2", Some(8)).at(3_901_500).read("app-3/2", Some(8), 1);
     writer.at(3_931_000).sell("app-3/2", Some(8)).at(3_932_000).release("app-3/2", Some("redis-2"));
-    let sell = StockOperation::Sell { unit: 1, order: "app-1/3".to_owned() };
+    let sell = StockOperation::Sell { unit: 1, order: "app-1/3".into() };
     let refusal = Some("token 7 is older than 8, which has been seen");
     writer.at(4_100_300).effect("app-1/3", Some(7), sell, refusal).at(4_100_800).told("app-1/3");
     writer.at(4_150_000).release("app-1/3", None);
@@ -233,7 +234,7 @@ pub fn pause_beyond_the_lease() -> Run {
     writer.at(1_001_000).granted("app-1/1", None).at(1_002_000).read("app-1/1", None, 1);
     writer.at(1_010_000).begin(&plan, 0, FaultFamily::Pause);
     writer.at(1_032_000).touch(&plan, 0, "app-1 had something to do and did not");
-    let (key, owner) = (KEY.to_owned(), "app-1/1".to_owned());
+    let (key, owner) = (KEY.into(), "app-1/1".into());
     writer.at(2_000_500).say("redis-1", What::RecordExpired { key, owner });
     writer.at(2_010_000).ask("app-2/1").at(2_010_400).set("redis-1", "app-2/1");
     writer.at(2_010_900).granted("app-2/1", None).at(2_012_000).read("app-2/1", None, 1);
@@ -253,7 +254,7 @@ pub fn fast_clock() -> Run {
     let mut writer = Writer { lease_us: 10_000_000, ..Writer::default() };
     writer.at(1_000_000).ask("app-1/1").at(1_000_500).set("redis-1", "app-1/1");
     writer.at(1_001_000).granted("app-1/1", None).at(1_002_000).read("app-1/1", None, 400);
-    let (key, owner) = (KEY.to_owned(), "app-1/1".to_owned());
+    let (key, owner) = (KEY.into(), "app-1/1".into());
     writer.at(10_524_300).say("redis-1", What::RecordExpired { key, owner });
     writer.at(10_524_300).ask("app-2/1").set("redis-1", "app-2/1");
     writer.at(10_524_900).granted("app-2/1", None).at(10_526_000).read("app-2/1", None, 400);
@@ -269,7 +270,7 @@ pub fn leak() -> Run {
     let plan = plan(Fence::Off, Micros::from_secs(5), vec![fault(crash, Micros(2_000_000))]);
     let mut writer = Writer { lease_us: 5_000_000, ..Writer::default() };
     writer.at(900_000).passes_by("app-3/1", "redis-1");
-    let (key, owner) = (KEY.to_owned(), "app-1/1".to_owned());
+    let (key, owner) = (KEY.into(), "app-1/1".into());
     writer.at(1_990_000).ask("app-1/1");
     let set = What::RecordSet { key, owner, lease_us: None, shared: false };
     writer.at(1_990_500).say("redis-1", set);
@@ -278,9 +279,9 @@ pub fn leak() -> Run {
     writer.say("app-1", What::NodeCrashed { machine: false }).touch(&plan, 0, "app-1 is down");
     writer.at(10_000_000).say("storm", What::Healed);
     for second in 11..48 {
-        let (key, owner) = (KEY.to_owned(), format!("app-2/{}", second - 10));
+        let (key, owner) = (Name::from(KEY), Name::from(format!("app-2/{}", second - 10)));
         writer.at(second * 1_000_000).ask(&owner);
-        let held_by = "app-1/1".to_owned();
+        let held_by = "app-1/1".into();
         let (attempt, outcome) = (attempt(&owner), AcquireOutcome::TimedOut);
         writer.say("redis-1", What::RecordRefused { key: key.clone(), owner, held_by });
         writer.say("app-2", What::AcquireReturned { attempt, key, outcome });

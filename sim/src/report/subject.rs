@@ -100,7 +100,7 @@ fn fenced<'a>(history: &History, judgement: &'a Judgement) -> Option<&'a Finding
     let refused: BTreeSet<&str> = history
         .iter()
         .filter_map(|event| match &event.what {
-            What::Effect { owner, accepted: false, .. } => Some(owner.as_str()),
+            What::Effect { owner, accepted: false, .. } => Some(&**owner),
             _ => None,
         })
         .collect();

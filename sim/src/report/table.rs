@@ -118,7 +118,9 @@ impl Tally {
     /// What a clean campaign proves; `None` for one that failed, or is too short.
     pub fn bound(&self) -> Option<String> {
         let runs = self.conclusive();
-        if runs < FEWEST_FOR_A_BOUND || !self.verdict().is_safe() {
+        // Drawn plans that touched nothing are not part of it (docs/adr/0007).
+        let verdict = Verdict::merge_drawn(self.verdicts.keys().copied());
+        if runs < FEWEST_FOR_A_BOUND || !verdict.is_safe() {
             return None;
         }
         // -ln 0.05 = 2.9957…; rounded down, which claims less.
@@ -133,21 +135,27 @@ impl Tally {
     /// The table of verdicts and kinds, and the bound of a clean campaign. No line feed
     /// at the end.
     pub fn table(&self, manner: &Manner) -> String {
-        let mut text = self.verdict_table(manner).to_string();
-        if !self.violations.is_empty() || !self.advisories.is_empty() {
-            text.push_str("\n\n");
-            text.push_str(&self.kind_table(manner).to_string());
-        }
+        let mut text = self.counts("seeds", manner);
         if let Some(bound) = self.bound() {
             text.push_str("\n\n");
             text.push_str(&bound);
+        }
+        text
+    }
+
+    /// The table alone; `what` was counted.
+    pub fn counts(&self, what: &str, manner: &Manner) -> String {
+        let mut text = self.verdict_table(what, manner).to_string();
+        if !self.violations.is_empty() || !self.advisories.is_empty() {
+            text.push_str("\n\n");
+            text.push_str(&self.kind_table(manner).to_string());
         }
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
         lines.join("\n")
     }
 
-    fn verdict_table(&self, manner: &Manner) -> Table {
-        let mut table = empty(manner, ["verdict", "判定", "seeds", "share"]);
+    fn verdict_table(&self, what: &str, manner: &Manner) -> Table {
+        let mut table = empty(manner, ["verdict", "判定", what, "share"]);
         for verdict in Verdict::BY_PRECEDENCE {
             let count = self.ended(verdict);
             if count == 0 {
@@ -198,15 +206,21 @@ pub fn summary_in<'a>(
     manner: &Manner,
 ) -> String {
     let mut text = Tally::of(summaries).table(manner);
-    let confirmations: Vec<&Confirmation> = confirmations.into_iter().flatten().collect();
-    if !confirmations.is_empty() {
-        text.push_str(&format!("\n\n{}", confirmed(&confirmations)));
+    if let Some(confirmed) = confirmed(confirmations) {
+        text.push_str(&format!("\n\n{confirmed}"));
     }
     text
 }
 
-/// `turmoil 0.7.2: 40 of 41 violations confirmed, 1 not expressible`.
-fn confirmed(confirmations: &[&Confirmation]) -> String {
+/// `turmoil 0.7.2: 40 of 41 violations confirmed, 1 not expressible`; `None` if it was asked
+/// nothing.
+pub fn confirmed<'a>(
+    confirmations: impl IntoIterator<Item = Option<&'a Confirmation>>,
+) -> Option<String> {
+    let confirmations: Vec<&Confirmation> = confirmations.into_iter().flatten().collect();
+    if confirmations.is_empty() {
+        return None;
+    }
     let count = |is: fn(&Confirmation) -> bool| {
         confirmations.iter().filter(|confirmation| is(confirmation)).count() as u64
     };
@@ -225,7 +239,7 @@ fn confirmed(confirmations: &[&Confirmation]) -> String {
             text.push_str(&format!(", {} {word}", grouped(count)));
         }
     }
-    text
+    Some(text)
 }
 
 /// A table with this head; the second column is Chinese.

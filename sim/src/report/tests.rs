@@ -3,6 +3,7 @@
 
 use crate::check::Verdict;
 use crate::hunt::Summary;
+use crate::plan::ClockPlan;
 use crate::report::block::{Failure, failure_block_in};
 use crate::report::demonstration::{Shown, demonstration};
 use crate::report::layout::{WIDTH, width};
@@ -19,7 +20,14 @@ const REPRODUCE: &str = "LOCKSTORM_SEED=0x5eed00000000002a cargo test survives_f
 
 /// The same on every machine.
 fn manner(charset: Charset) -> Manner {
-    let build = Build { version: "0.1.0", profile: "debug", arch: "x86_64", os: "linux" };
+    let build = Build {
+        version: "0.1.0",
+        profile: "debug",
+        arch: "x86_64",
+        os: "linux",
+        tokio_unstable: true,
+        interposer: Some(true),
+    };
     Manner { build, ..Manner::of(charset) }
 }
 
@@ -53,6 +61,21 @@ fn broken() -> Run {
 #[test]
 fn a_lock_lost_to_replication_lag() {
     insta::assert_snapshot!(block(&sample::replication_lag(), Charset::Unicode));
+}
+
+#[test]
+fn what_a_build_lacks_is_told_with_what_it_would_add() {
+    let (run, repetition) = (sample::replication_lag(), Repetition::FreshProcess);
+    let lines = |tokio_unstable, interposer| {
+        let manner = manner(Charset::Unicode);
+        let build = Build { tokio_unstable, interposer, ..manner.build };
+        let text = failure_block_in(&failure(&run, &repetition, None), &Manner { build, ..manner });
+        let lines = text.lines().skip_while(|line| !line.starts_with("  without"));
+        lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(lines(true, Some(true)), "");
+    assert_eq!(lines(true, None), "", "nobody has looked");
+    insta::assert_snapshot!(lines(false, Some(false)));
 }
 
 #[test]
@@ -145,6 +168,21 @@ fn a_run_as_json() {
 }
 
 #[test]
+fn json_tells_which_timers_did_not_follow_a_nodes_clock() {
+    let timers = |run: &Run| {
+        json::run_value(&failure(run, &Repetition::FreshProcess, None))["timers"].clone()
+    };
+    let mut run = sample::replication_lag();
+    run.plan.clocks.clear();
+    assert_eq!(timers(&run), serde_json::Value::Null);
+    let node = "app-2".to_owned();
+    run.plan.clocks.push(ClockPlan { node, offset_us: 0, rate_ppm: 50_000 });
+    let redis = serde_json::json!({ "library": "redis", "set": [] });
+    let expected = serde_json::json!({ "nodes": ["app-2"], "libraries": [redis] });
+    assert_eq!(timers(&run), expected);
+}
+
+#[test]
 fn json_of_a_run_that_differs_says_so_and_tells_no_story() {
     let run = sample::replication_lag();
     let differs = Repetition::Differs { first: None };
@@ -157,19 +195,13 @@ fn json_of_a_run_that_differs_says_so_and_tells_no_story() {
 
 #[test]
 fn json_of_a_hunt_counts_and_holds_its_failures() {
-    let quarry = crate::hunt::Quarry {
-        scenario: "redis-failover".to_owned(),
-        lock: "redis".to_owned(),
-        fence: crate::plan::Fence::Off,
-        engine: "event".to_owned(),
-        faults: true,
-        settings: Vec::new(),
-    };
+    let quarry = crate::hunt::Quarry::new("redis-failover", "redis", crate::plan::Fence::Off);
     let run = sample::replication_lag();
     let summaries = hunt(&[(sample::safe(), 40), (sample::replication_lag(), 1)]);
     let of = |repetition: &Repetition| {
         let failures = vec![json::run_value(&failure(&run, repetition, None))];
-        let text = json::hunt_json(&quarry, &summaries, failures);
+        let tally = Tally::of(&summaries);
+        let text = json::hunt_json(&quarry, tally, "aaaa".to_owned(), failures, &[]);
         serde_json::from_str::<serde_json::Value>(&text).unwrap()
     };
     let value = of(&Repetition::FreshProcess);
@@ -238,6 +270,11 @@ fn only_a_clean_and_conclusive_campaign_proves_a_bound() {
     assert_eq!(
         bound(&[(sample::safe(), 2_000)]).unwrap(),
         "0 of 2,000 failed: at 95 % fewer than 1 in 667 seeds of this storm fail"
+    );
+    // Drawn plans that touched nothing are not part of it.
+    assert_eq!(
+        bound(&[(sample::safe(), 2_000), (sample::inert(), 3)]),
+        bound(&[(sample::safe(), 2_000)])
     );
     assert_eq!(bound(&[(sample::safe(), 5)]), None, "too few");
     assert_eq!(bound(&[(sample::safe(), 2_000), (sample::pause_beyond_the_lease(), 1)]), None);

@@ -9,6 +9,10 @@
 //! all they do. On a client a user's own lock may bring any library: what is not in the
 //! table is not known here.
 
+use std::fmt;
+
+use serde::Serialize;
+
 use crate::plan::{FaultKind, Plan};
 
 /// Third-party code on nodes.
@@ -32,9 +36,30 @@ const LIBRARIES: [Library; 2] = [
 
 const CLIENTS: &str = "app-";
 
+/// Timers that did not follow the clocks of their nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct DidNotFollow {
+    /// The nodes on which a tokio timer of third-party code keeps the true rate, while
+    /// their clocks have one of their own.
+    pub nodes: Vec<String>,
+    /// The third-party libraries in use there.
+    pub libraries: Vec<Timers>,
+}
+
+/// The timers that a library sets with tokio.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Timers {
+    /// The library.
+    pub library: &'static str,
+    /// Its timers; may be none.
+    pub set: &'static [&'static str],
+}
+
 /// What a run of `plan` has to say of timers that did not follow: `None` where every
 /// client's clock keeps its rate, and no other node with a rate has such timers.
-pub fn did_not_follow(plan: &Plan) -> Option<String> {
+pub fn did_not_follow(plan: &Plan) -> Option<DidNotFollow> {
     let is_used = |library: &&Library, node: &str| {
         node.starts_with(library.nodes) && library.lock.is_none_or(|lock| lock == plan.lock.name)
     };
@@ -48,14 +73,26 @@ pub fn did_not_follow(plan: &Plan) -> Option<String> {
         return None;
     }
     let used = LIBRARIES.iter().filter(|library| nodes.iter().any(|node| is_used(library, node)));
-    let known: Vec<String> = used
-        .map(|Library { name, set, .. }| match set {
-            [] => format!("{name} sets none"),
-            set => format!("of {name}: {}", set.join(", ")),
-        })
-        .collect();
-    let known = if known.is_empty() { "no library is in use".to_owned() } else { known.join(", ") };
-    Some(format!("tokio's own keep the true rate on {} ({known})", nodes.join(", ")))
+    let libraries = used.map(|Library { name, set, .. }| Timers { library: name, set }).collect();
+    Some(DidNotFollow { nodes, libraries })
+}
+
+impl fmt::Display for DidNotFollow {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known: Vec<String> = self.libraries.iter().map(Timers::to_string).collect();
+        let known =
+            if known.is_empty() { "no library is in use".to_owned() } else { known.join(", ") };
+        write!(formatter, "tokio's own keep the true rate on {} ({known})", self.nodes.join(", "))
+    }
+}
+
+impl fmt::Display for Timers {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.set {
+            [] => write!(formatter, "{} sets none", self.library),
+            set => write!(formatter, "of {}: {}", self.library, set.join(", ")),
+        }
+    }
 }
 
 /// Whether the clocks of the node run at another rate, at some time of the storm.
@@ -75,7 +112,8 @@ mod tests {
 
     fn told(text: &str) -> Option<String> {
         let text = format!("schema = 1\nscenario = \"redis-single\"\n{text}");
-        did_not_follow(&file::parse("plan.toml", &text).unwrap())
+        let plan = file::parse("plan.toml", &text).unwrap();
+        did_not_follow(&plan).map(|timers| timers.to_string())
     }
 
     #[test]

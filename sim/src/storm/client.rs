@@ -1,8 +1,9 @@
 //! The clients of a storm: what a service does with a lock, and what it tells of it.
 //!
-//! Each round: think, acquire, read the stock under the lock, work, ask the guard
-//! for the own deadline, sell a unit, release. Whatever lock is under test, the
-//! record of belief is made here, around the [`Lock`] trait.
+//! Each round: think, acquire, read the stock under the lock, work (and stop when told
+//! that the lock is lost), ask the guard for the own deadline, sell a unit, release.
+//! Whatever lock is under test, the record of belief is made here, around the [`Lock`]
+//! trait, and that of what each buyer was told.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +15,9 @@ use lockstorm::stock::{Shown, StockClient, StockError};
 
 use super::cancelling::{Cancelling, DROPPED};
 use super::conductor::Stop;
-use crate::history::{AcquireOutcome, Attempt, BeliefEnd, EventId, Name, Recorder, What};
+use crate::history::{
+    AcquireOutcome, Attempt, BeliefEnd, EventId, Name, OrderAnswer, Recorder, What,
+};
 use crate::plan::{Micros, Operation, Workload};
 
 /// The lock of the sale. Its name is written into every record.
@@ -55,8 +58,9 @@ impl Client {
         let ordinal = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
         let attempt = Attempt { client: self.name.clone(), ordinal };
         let owner = Owner::named(attempt.to_string());
-        let key = KEY.to_owned();
-        let asked = What::AcquireInvoked { attempt: attempt.clone(), key, shared: false };
+        let key: Name = KEY.into();
+        let asked =
+            What::AcquireInvoked { attempt: attempt.clone(), key: key.clone(), shared: false };
         let invoked = self.say(None, asked);
         let patience = Duration::from_micros(self.workload.patience.0);
         let acquire = lock.acquire(KEY, &owner, patience);
@@ -65,8 +69,7 @@ impl Client {
         let dropped = || LockError::Indeterminate { reason: DROPPED.to_owned() };
         let result = result.unwrap_or_else(|| Err(dropped()));
         let outcome = outcome_of(&result);
-        let returned =
-            What::AcquireReturned { attempt: attempt.clone(), key: KEY.to_owned(), outcome };
+        let returned = What::AcquireReturned { attempt: attempt.clone(), key, outcome };
         let granted = self.say(Some(invoked), returned);
         if let Ok(guard) = result {
             self.hold(host, guard, &attempt, granted, stock).await;
@@ -94,7 +97,8 @@ impl Client {
         self.say(Some(invoked), What::ReleaseReturned { attempt, release });
     }
 
-    /// Reads, works, sells. Says why the client no longer believes, if so.
+    /// The buyer's order, and what the buyer is told of it. Says why the client no longer
+    /// believes, if so.
     async fn sell_one(
         &self,
         host: &Host,
@@ -102,24 +106,54 @@ impl Client {
         attempt: &Attempt,
         stock: &mut StockClient,
     ) -> Option<BeliefEnd> {
+        let order = attempt.to_string();
+        let (answer, belief_end) = self.order(host, guard, &order, stock).await;
+        self.say(None, What::OrderReturned { order: order.into(), answer });
+        belief_end
+    }
+
+    /// Reads, works, sells.
+    async fn order(
+        &self,
+        host: &Host,
+        guard: &Guard,
+        order: &str,
+        stock: &mut StockClient,
+    ) -> (OrderAnswer, Option<BeliefEnd>) {
         let shown = Shown::from(guard);
         let unit = match stock.read(&shown).await {
-            Ok(level) => level.next_unit,
-            Err(StockError::Refused { .. }) => return Some(BeliefEnd::Told),
+            Ok(level) => level.next_unit.ok_or(OrderAnswer::SoldOut),
+            Err(StockError::Refused { .. }) => {
+                return (OrderAnswer::Refused, Some(BeliefEnd::Told));
+            }
             // Nothing was learnt, nothing will be done.
-            Err(StockError::Unreachable { .. } | StockError::Indeterminate { .. }) => None,
+            Err(StockError::Unreachable { .. } | StockError::Indeterminate { .. }) => {
+                Err(OrderAnswer::Refused)
+            }
         };
         let is_slow = host.random("slow work") % 1_000 < u64::from(self.workload.slow_per_mille);
         let work = if is_slow { self.workload.slow_work } else { self.workload.work };
-        host.sleep(around(host, "work", work)).await;
-        if self.workload.deadline_check && guard.check().is_err() {
-            return Some(BeliefEnd::Deadline);
+        let work = around(host, "work", work);
+        if !self.workload.deadline_check {
+            host.sleep(work).await;
+        } else if host.timeout(work, guard.lost()).await.is_ok() {
+            return (OrderAnswer::Refused, Some(BeliefEnd::Told));
+        } else if guard.check().is_err() {
+            // Where its own time is not up, somebody has told the guard of the loss.
+            let is_over = guard.remaining().is_zero();
+            let end = if is_over { BeliefEnd::Deadline } else { BeliefEnd::Told };
+            return (OrderAnswer::Refused, Some(end));
         }
-        let order = attempt.to_string();
-        match stock.sell(&shown, unit?, &order).await {
-            Err(StockError::Refused { .. }) => Some(BeliefEnd::Told),
+        let unit = match unit {
+            Ok(unit) => unit,
+            Err(answer) => return (answer, None),
+        };
+        match stock.sell(&shown, unit, order).await {
+            Ok(()) => (OrderAnswer::Accepted, None),
+            Err(StockError::Refused { .. }) => (OrderAnswer::Refused, Some(BeliefEnd::Told)),
+            Err(StockError::Unreachable { .. }) => (OrderAnswer::Refused, None),
             // What became of a sale without an answer stands in the stock's books.
-            Ok(()) | Err(StockError::Unreachable { .. } | StockError::Indeterminate { .. }) => None,
+            Err(StockError::Indeterminate { .. }) => (OrderAnswer::Indeterminate, None),
         }
     }
 

@@ -10,6 +10,7 @@ use lockstorm::stock::{Decided, Decision, StockObserver};
 use super::conductor::Conductor;
 use crate::engine::world::{NodeId, World};
 use crate::fault::Sign;
+use crate::history::names::Names;
 use crate::history::{Attempt, Name, RecordLoss, Recorder, StockOperation, What};
 use crate::server::redis::observe::{Observation, Observer, Origin};
 use crate::server::redis::sentinel::{self, About, SentinelObserver};
@@ -18,6 +19,9 @@ use crate::server::redis::sentinel::{self, About, SentinelObserver};
 const LOCKS: &str = "lock:";
 /// Fencing counters live beside their lock under this suffix.
 const COUNTER: &str = ":token";
+
+/// How many names a server's watch remembers: a few attempts are under way at once.
+const NAMES: usize = 32;
 
 /// The conductor, once there is one: the servers' observers are made before it.
 pub type ConductorCell = Arc<OnceLock<Weak<Conductor>>>;
@@ -30,7 +34,8 @@ pub struct RedisWatch {
     recorder: Recorder,
     conductor: ConductorCell,
     /// The lock records in the server's memory, key → owner.
-    records: Mutex<BTreeMap<String, String>>,
+    records: Mutex<BTreeMap<Name, Name>>,
+    names: Mutex<Names>,
 }
 
 impl RedisWatch {
@@ -42,7 +47,8 @@ impl RedisWatch {
         conductor: ConductorCell,
     ) -> Self {
         let name = world.name(node);
-        RedisWatch { node, name, world, recorder, conductor, records: Mutex::default() }
+        let names = Mutex::new(Names::with_room(NAMES));
+        RedisWatch { node, name, world, recorder, conductor, records: Mutex::default(), names }
     }
 
     /// The server's program starts: what an earlier incarnation knew is gone.
@@ -57,7 +63,7 @@ impl RedisWatch {
         self.recorder.record(&self.name, what);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Name, Name>> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -75,14 +81,14 @@ impl RedisWatch {
     fn set(
         &self,
         origin: Origin,
-        key: String,
+        key: Name,
         previous: Option<&[u8]>,
-        owner: String,
+        owner: Name,
         lease_us: Option<u64>,
     ) {
         self.lock().insert(key.clone(), owner.clone());
         if let (Origin::Client(_), Some(previous)) = (origin, previous) {
-            let previous = text(previous);
+            let previous = self.text(previous);
             if previous != owner {
                 let how = RecordLoss::Overwritten;
                 self.say(What::RecordLost { key: key.clone(), owner: previous, how });
@@ -94,7 +100,7 @@ impl RedisWatch {
         });
     }
 
-    fn deleted(&self, origin: Origin, key: String, owner: String) {
+    fn deleted(&self, origin: Origin, key: Name, owner: Name) {
         self.lock().remove(&key);
         self.say(match origin {
             Origin::Master => What::RecordUnreplicated { key, owner },
@@ -105,8 +111,24 @@ impl RedisWatch {
         });
     }
 
+    fn text(&self, bytes: &[u8]) -> Name {
+        let text = String::from_utf8_lossy(bytes);
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).of(&text)
+    }
+
+    /// The name of a lock, if that is what the key is.
+    fn lock_key(&self, key: &[u8]) -> Option<Name> {
+        let is_lock = key.starts_with(LOCKS.as_bytes()) && !key.ends_with(COUNTER.as_bytes());
+        (is_lock && std::str::from_utf8(key).is_ok()).then(|| self.text(key))
+    }
+
+    fn locks_among(&self, strings: &[(&[u8], &[u8])]) -> Vec<(Name, Name)> {
+        let locks = strings.iter();
+        locks.filter_map(|(key, value)| Some((self.lock_key(key)?, self.text(value)))).collect()
+    }
+
     fn promoted(&self, offset: u64, strings: &[(&[u8], &[u8])]) {
-        let records = locks_among(strings);
+        let records = self.locks_among(strings);
         *self.lock() = records.iter().cloned().collect();
         self.say(What::Promoted { offset, records });
     }
@@ -118,10 +140,10 @@ impl RedisWatch {
         lost: &[(&[u8], &[u8])],
         strings: &[(&[u8], &[u8])],
     ) {
-        let held = locks_among(strings);
+        let held = self.locks_among(strings);
         *self.lock() = held.iter().cloned().collect();
         self.say(What::Resynchronised { master: master.to_owned(), offset });
-        for (key, owner) in locks_among(lost) {
+        for (key, owner) in self.locks_among(lost) {
             self.say(What::RecordLost { key, owner, how: RecordLoss::Resync });
         }
         for (key, owner) in held {
@@ -134,14 +156,14 @@ impl Observer for RedisWatch {
     fn observe(&self, observation: &Observation<'_>) {
         match observation {
             Observation::Set { origin, key, previous, value, expires_at_ms, now_ms } => {
-                if let Some(key) = lock_key(key) {
+                if let Some(key) = self.lock_key(key) {
                     let lease_us = expires_at_ms.map(|at| lease_us(at, *now_ms));
-                    self.set(*origin, key, *previous, text(value), lease_us);
+                    self.set(*origin, key, *previous, self.text(value), lease_us);
                 }
             }
             Observation::SetRefused { origin: _, key, value, present } => {
-                if let Some(key) = lock_key(key) {
-                    let (owner, held_by) = (text(value), text(present));
+                if let Some(key) = self.lock_key(key) {
+                    let (owner, held_by) = (self.text(value), self.text(present));
                     self.say(What::RecordRefused { key, owner, held_by });
                 }
             }
@@ -152,20 +174,22 @@ impl Observer for RedisWatch {
                 expires_at_ms,
                 now_ms,
             } => {
-                if let (Some(key), Some(owner), Some(at)) = (lock_key(key), value, expires_at_ms) {
+                if let (Some(key), Some(owner), Some(at)) =
+                    (self.lock_key(key), value, expires_at_ms)
+                {
                     let lease_us = lease_us(*at, *now_ms);
-                    self.say(What::RecordExtended { key, owner: text(owner), lease_us });
+                    self.say(What::RecordExtended { key, owner: self.text(owner), lease_us });
                 }
             }
             Observation::Deleted { origin, key, value } => {
-                if let (Some(key), Some(owner)) = (lock_key(key), value) {
-                    self.deleted(*origin, key, text(owner));
+                if let (Some(key), Some(owner)) = (self.lock_key(key), value) {
+                    self.deleted(*origin, key, self.text(owner));
                 }
             }
             Observation::Expired { key, value } => {
-                if let (Some(key), Some(owner)) = (lock_key(key), value) {
+                if let (Some(key), Some(owner)) = (self.lock_key(key), value) {
                     self.lock().remove(&key);
-                    self.say(What::RecordExpired { key, owner: text(owner) });
+                    self.say(What::RecordExpired { key, owner: self.text(owner) });
                 }
             }
             Observation::Promoted { offset, strings } => self.promoted(*offset, strings),
@@ -183,19 +207,6 @@ impl Observer for RedisWatch {
             Observation::Expiry { origin: Origin::Master, .. } => {}
         }
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn lock_key(key: &[u8]) -> Option<String> {
-    let key = std::str::from_utf8(key).ok()?;
-    (key.starts_with(LOCKS) && !key.ends_with(COUNTER)).then(|| key.to_owned())
-}
-
-fn locks_among(strings: &[(&[u8], &[u8])]) -> Vec<(String, String)> {
-    strings.iter().filter_map(|(key, value)| Some((lock_key(key)?, text(value)))).collect()
 }
 
 fn lease_us(expires_at_ms: i64, now_ms: i64) -> u64 {
@@ -220,9 +231,7 @@ impl StockObserver for StockWatch {
         let operation = match decision.operation {
             // An answer from the books is no new effect.
             Decided::Sell { repeated: true, .. } => return,
-            Decided::Sell { unit, order, .. } => {
-                StockOperation::Sell { unit, order: order.to_owned() }
-            }
+            Decided::Sell { unit, order, .. } => StockOperation::Sell { unit, order: order.into() },
             Decided::Read(level) => StockOperation::Read {
                 left: level.map_or(0, |level| level.left),
                 next_unit: level.and_then(|level| level.next_unit),
@@ -231,7 +240,7 @@ impl StockObserver for StockWatch {
         self.recorder.record(
             &self.name,
             What::Effect {
-                owner: decision.shown.owner.to_string(),
+                owner: decision.shown.owner.as_str().into(),
                 token: decision.shown.token.map(|token| token.0),
                 operation,
                 accepted: decision.accepted(),

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use lockstorm::lock::Promises;
 use lockstorm::stock::{Stock, StockClient, StockServer};
 
 use super::cancelling::Cancelling;
@@ -13,6 +14,7 @@ use super::conductor::{Conductor, Patience, Stop};
 use super::locks::{self, LockFactory};
 use super::observe::{ConductorCell, RedisWatch, StockWatch};
 use super::place;
+use super::reseed::{Lull, Reseed};
 use super::sentinels;
 use crate::check::Setting;
 use crate::disk::{self, Disk};
@@ -56,12 +58,14 @@ struct Scene {
     disks: Arc<BTreeMap<NodeId, Disk>>,
     cancellations: Cancellations,
     conductor: ConductorCell,
+    lull: Lull,
     lock_factory: LockFactory,
     /// Why a node could not even begin.
     failure: Arc<OnceLock<String>>,
 }
 
-/// Runs `plan` on `engine`, on this thread.
+/// Runs `plan` on `engine`, on this thread, which is this run's alone; with `reseed`, all
+/// draws after an event are others.
 ///
 /// # Errors
 /// When the lock cannot be built.
@@ -69,6 +73,7 @@ pub fn run(
     plan: &Plan,
     engine: &dyn Engine,
     lock_factory: &LockFactory,
+    reseed: Option<Reseed>,
 ) -> Result<Outcome, String> {
     let names: Vec<Name> = plan.topology.nodes().into_iter().map(Name::from).collect();
     let world = World::new(plan.seed.0, names.iter().cloned());
@@ -76,6 +81,11 @@ pub fn run(
     let _senses = engine.gives_senses().then(|| senses::enter(&world));
     let clock = world.clone();
     let recorder = Recorder::new(move || clock.now_us());
+    let lull = Lull::default();
+    if let Some(reseed) = reseed {
+        // Before anybody else listens: what an event sets off is its future.
+        reseed.wait(&recorder, lull.clone());
+    }
     let redis = names.iter().enumerate().filter(|(_, name)| name.starts_with("redis-"));
     let gates = redis.map(|(index, _)| (NodeId(index as u16), ReplicationGate::default()));
     let disks = names.iter().enumerate().map(|(index, name)| {
@@ -91,10 +101,11 @@ pub fn run(
         disks: Arc::new(disks.collect()),
         cancellations: Cancellations::default(),
         conductor: Arc::default(),
+        lull,
         lock_factory: lock_factory.clone(),
         failure: Arc::default(),
     });
-    let bound = takeover_bound(&scene)?;
+    let (bound, promises) = declared(&scene)?;
     let patience = patience(plan, bound);
     let factories = names.iter().enumerate().map(|(index, name)| {
         let node = NodeId(index as u16);
@@ -121,16 +132,21 @@ pub fn run(
     let setting = Setting {
         fence: plan.fence,
         takeover_bound_us: Some(patience.takeover_us),
+        quorum: locks::quorum(plan),
         faults: plan.faults.len(),
         lock_has_records: locks::has_records(&plan.lock.name),
+        ordered_tokens: promises.ordered_tokens,
+        bypass_bound: promises.bypass_bound,
+        loss_notice_bound_us: promises.loss_notice_bound.map(micros),
         ..Setting::default()
     };
     Ok(Outcome { history, trace_hash, setting, ending })
 }
 
-/// The lock's own bound, and the time in which sentinels replace a master.
-fn takeover_bound(scene: &Scene) -> Result<Duration, String> {
-    // The bound is a matter of options, not of a node. The production machine has no place
+/// What the lock declares: its takeover bound, with the time in which sentinels
+/// replace a master, and what else it promises.
+fn declared(scene: &Scene) -> Result<(Duration, Promises), String> {
+    // It is a matter of options, not of a node. The production machine has no place
     // here: what a lock draws or reads as it is made would come from outside of the seed.
     let host = current::nobody(scene.world.clone());
     let lock = (scene.lock_factory)(&host, &scene.plan)?;
@@ -138,16 +154,23 @@ fn takeover_bound(scene: &Scene) -> Result<Duration, String> {
         0 => Duration::ZERO,
         _ => Duration::from_micros(scene.plan.topology.down_after.0) + Duration::from_secs(4),
     };
-    Ok(lock.takeover_bound() + failover)
+    // Whoever never looks cannot be told.
+    let listens = scene.plan.workload.deadline_check;
+    let mut promises = lock.promises();
+    promises.loss_notice_bound = promises.loss_notice_bound.filter(|_| listens);
+    let planted = crate::planted::find(&scene.plan.lock.name);
+    promises.ordered_tokens |= planted.is_some_and(|(bug, _)| bug.ordered_tokens);
+    Ok((lock.takeover_bound() + failover, promises))
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn patience(plan: &Plan, bound: Duration) -> Patience {
     let workload = &plan.workload;
     let round_us = workload.patience.0 + 2 * workload.slow_work.0 + 2 * workload.work.0;
-    Patience {
-        takeover_us: u64::try_from(bound.as_micros()).unwrap_or(u64::MAX),
-        settle_us: round_us + 20 * plan.lock.command_timeout.0,
-    }
+    Patience { takeover_us: micros(bound), settle_us: round_us + 20 * plan.lock.command_timeout.0 }
 }
 
 /// Each start of a node is an event.
@@ -188,10 +211,15 @@ fn opening(
         let units = scene.plan.workload.units;
         let node: Name = "stock-1".into();
         let books = move |recorder: &Recorder| {
-            let sales = stock.lock().unwrap_or_else(PoisonError::into_inner).ledger();
+            let stock = stock.lock().unwrap_or_else(PoisonError::into_inner);
+            let (sales, left) = (stock.ledger(), i64::from(stock.left()));
+            drop(stock);
+            let sales = sales.into_iter().map(|(unit, order)| (unit, order.into())).collect();
             recorder.record(&node, What::Ledger { units, sales });
+            recorder.record(&node, What::StockCounted { units, left, reserved: 0 });
         };
-        let conductor = Conductor::open(ground, &scene.plan, patience, scene.stop.clone(), books);
+        let (stop, lull) = (scene.stop.clone(), scene.lull.clone());
+        let conductor = Conductor::open(ground, &scene.plan, patience, (stop, lull), books);
         // Set once, here: neither cell can be full.
         let _ = scene.conductor.set(Arc::downgrade(&conductor));
         let _ = keep.set(conductor);
@@ -231,6 +259,7 @@ impl Scene {
     fn redis(self: &Arc<Self>, node: NodeId, name: &Name) -> Factory {
         let config = match &**name {
             "redis-1" => ConfigFile::new(),
+            _ if self.plan.topology.independent => ConfigFile::new(),
             _ => ConfigFile::replica_of("redis-1", REDIS_PORT),
         };
         let announced_name = Some(name.to_string());

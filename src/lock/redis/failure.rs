@@ -15,6 +15,8 @@ pub(super) enum Failure {
     NoReply { reason: String },
     /// The server answered with an error: nothing was changed.
     Refused { code: String, message: String },
+    /// The record was written, too few replicas have it, and it is being taken back.
+    TooFewReplicas { acknowledged: u64, wanted: u16 },
 }
 
 impl Failure {
@@ -35,7 +37,7 @@ impl Failure {
     /// Whether asking again, on a new connection, may go better soon.
     pub(super) fn may_pass(&self) -> bool {
         match self {
-            Failure::NotSent { .. } => true,
+            Failure::NotSent { .. } | Failure::TooFewReplicas { .. } => true,
             Failure::NoReply { .. } => false,
             Failure::Refused { .. } => self.is_read_only() || self.is_not_serving(),
         }
@@ -45,6 +47,7 @@ impl Failure {
     pub(super) fn spoils_connection(&self) -> bool {
         match self {
             Failure::NotSent { .. } | Failure::NoReply { .. } => true,
+            Failure::TooFewReplicas { .. } => false,
             // The server is no master, or not yet: another may be.
             Failure::Refused { .. } => self.is_read_only() || self.is_not_serving(),
         }
@@ -70,6 +73,9 @@ impl fmt::Display for Failure {
             Failure::Refused { code, message } => {
                 write!(formatter, "the server refused: {code} {message}")
             }
+            Failure::TooFewReplicas { acknowledged, wanted } => {
+                write!(formatter, "{acknowledged} of {wanted} replicas had the record in time")
+            }
         }
     }
 }
@@ -79,7 +85,9 @@ impl From<Failure> for LockError {
         let reason = failure.to_string();
         match failure {
             Failure::NoReply { .. } => LockError::Indeterminate { reason },
-            Failure::NotSent { .. } | Failure::Refused { .. } => LockError::Backend { reason },
+            Failure::NotSent { .. } | Failure::Refused { .. } | Failure::TooFewReplicas { .. } => {
+                LockError::Backend { reason }
+            }
         }
     }
 }

@@ -141,6 +141,51 @@ pub enum InvalidOptions {
     /// There is nobody to ask for the master.
     #[error("the list of sentinels is empty: name at least one as name:port")]
     NoSentinels,
+    /// A watchdog that stops before the first lease is over.
+    #[error("the longest hold is {max_hold:?} of a lease of {lease:?}: give it at least the lease")]
+    ShortHold {
+        /// As given.
+        max_hold: Duration,
+        /// As given, in whole milliseconds.
+        lease: Duration,
+    },
+    /// Nobody to wait for.
+    #[error("no replica is waited for: that is the lock redis, wait for at least one")]
+    NoReplicas,
+    /// WAIT would last for ever, or longer than its reply is waited for.
+    #[error(
+        "the wait for replicas is {timeout:?}: give it at least 1ms and less than the command \
+         timeout ({limit:?})"
+    )]
+    WaitTimeout {
+        /// As given.
+        timeout: Duration,
+        /// The command timeout.
+        limit: Duration,
+    },
+    /// A waiter would lose its place by one lost reply.
+    #[error(
+        "a waiter is dead after {timeout:?}: give it more than a retry and a command timeout \
+         ({least:?})"
+    )]
+    WaiterTimeout {
+        /// As given.
+        timeout: Duration,
+        /// A retry and a command timeout.
+        least: Duration,
+    },
+    /// Nobody to ask.
+    #[error("there are no servers: name at least one as name:port, better three or five")]
+    NoServers,
+    /// Two votes for one server.
+    #[error("`{address}` is named twice: one server has one vote, name each once")]
+    SameServer {
+        /// As given.
+        address: String,
+    },
+    /// Redlock was asked for tokens.
+    #[error("redlock has no fencing tokens: no counter is common to its servers, leave them off")]
+    NoTokens,
     /// Sentinels know masters by name.
     #[error("the master's name is empty: give the name that the sentinels monitor it under")]
     NoMasterName,

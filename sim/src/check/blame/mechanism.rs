@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::faults::{BlamedFault, Faults, Group, Mark, Struck, distinct};
 use crate::check::detail::Vanished;
-use crate::check::grants::Grant;
+use crate::check::grants::{Application, Grant};
 use crate::check::interval::{Interval, Moment};
 use crate::check::records::Loss;
 use crate::history::FaultFamily::{
@@ -164,7 +164,14 @@ pub(super) fn between(
             Some(promotion) => promoted_without(faults, &loss.authority, set.moment, promotion),
             None => Told::default(),
         },
-        Vanished::ExpiredEarly => expired_early(faults, set, loss),
+        Vanished::ExpiredEarly => {
+            // Of a quorum every server has a setting of its own.
+            let here = |applied: &&Application| {
+                applied.node == loss.authority && applied.moment <= loss.moment
+            };
+            let set = first.applications.iter().rfind(here).unwrap_or(set);
+            expired_early(faults, set, loss)
+        }
         Vanished::Deleted => (Mechanism::Deleted, Vec::new()),
         Vanished::Overwritten => (Mechanism::Overwritten, Vec::new()),
         Vanished::Resync => Told::default(),
@@ -250,7 +257,7 @@ fn promoted_without(faults: &Faults, from: &Name, set: Moment, promotion: &Mark)
     (Mechanism::PromotedWithout { failover }, distinct([kept.flatten(), took]))
 }
 
-fn expired_early(faults: &Faults, set: &crate::check::grants::Application, loss: &Loss) -> Told {
+fn expired_early(faults: &Faults, set: &Application, loss: &Loss) -> Told {
     let since = Interval::new(set.moment, loss.moment);
     let untrue = &[ClockStep, ClockRate, ClockFreeze, ClockSlew];
     let clock: [Group<'_>; 1] = [(untrue, vec![Struck::node(&loss.authority, "authority")])];

@@ -22,13 +22,25 @@ pub(super) struct Clues {
     pub belief_end: Option<Moment>,
     /// For foreigners: whether the record is gone, so that the next is a new grant.
     pub over: bool,
+    /// Where a grant takes more than one record: which there are.
+    quorum: Option<Quorum>,
+}
+
+/// The records that a grant stands on, where one is not enough.
+struct Quorum {
+    needed: usize,
+    /// The record at each server, in order of their application.
+    present: Vec<Application>,
+    /// The application that made up the quorum that was told, and the first of it.
+    told: Option<(Application, Moment)>,
 }
 
 impl Clues {
-    pub fn of(grant: Grant) -> Clues {
+    pub fn of(grant: Grant, quorum: u16) -> Clues {
         let last_reply = Moment::START;
         let (renewals, end, belief_end) = (Vec::new(), None, None);
-        Clues { grant, held: 0, last_reply, renewals, end, belief_end, over: false }
+        let quorum = (quorum > 1).then(|| Quorum::of(usize::from(quorum)));
+        Clues { grant, held: 0, last_reply, renewals, end, belief_end, over: false, quorum }
     }
 
     /// The promise ends here, unless it has ended already.
@@ -52,7 +64,16 @@ impl Clues {
         if begins {
             self.end = None;
         }
+        if let Some(quorum) = &mut self.quorum {
+            quorum.applied(applied.clone(), self.grant.attempt.is_none());
+        }
         add(&mut self.grant.applications, applied);
+    }
+
+    /// The record is gone from this server. Whether with it the grant has lost what it
+    /// stands on.
+    pub fn gone_from(&mut self, node: &Name) -> bool {
+        self.quorum.as_mut().is_none_or(|quorum| quorum.gone_from(node))
     }
 
     /// The holder is told of its grant.
@@ -63,6 +84,9 @@ impl Clues {
             self.end = None;
         }
         self.grant.acknowledged.get_or_insert(reply);
+        if let Some(quorum) = &mut self.quorum {
+            quorum.tell();
+        }
     }
 
     /// The row. Without `records` nothing is promised.
@@ -74,15 +98,7 @@ impl Clues {
     ) -> Grant {
         self.grant.belief = self.belief(crashes);
         if records {
-            let reply = self.grant.acknowledged;
-            self.grant.applied = match (&self.grant.attempt, reply) {
-                (None, _) => self.grant.applications.first().cloned(),
-                (Some(_), None) => None,
-                (Some(_), Some(reply)) => {
-                    let before = |applied: &&Application| applied.moment < reply.moment;
-                    self.grant.applications.iter().rfind(before).cloned()
-                }
-            };
+            self.find_application();
             self.grant.promise = self.promise();
         }
         if !clocks.is_none() {
@@ -91,6 +107,25 @@ impl Clues {
             self.grant.uncertainty_us = nodes.map(|node| clocks.of(node)).max().unwrap_or(0);
         }
         self.grant
+    }
+
+    /// Finds the application that counts.
+    fn find_application(&mut self) {
+        if let Some(quorum) = self.quorum.take() {
+            let (applied, leased) = quorum.told.unzip();
+            (self.grant.applied, self.grant.leased) = (applied, leased);
+            return;
+        }
+        let applications = &self.grant.applications;
+        self.grant.applied = match (&self.grant.attempt, self.grant.acknowledged) {
+            (None, _) => applications.first().cloned(),
+            (Some(_), None) => None,
+            (Some(_), Some(reply)) => {
+                let before = |applied: &&Application| applied.moment < reply.moment;
+                applications.iter().rfind(before).cloned()
+            }
+        };
+        self.grant.leased = self.grant.applied.as_ref().map(|applied| applied.moment);
     }
 
     fn belief(&self, crashes: &BTreeMap<Name, Vec<Moment>>) -> Option<Interval> {
@@ -132,7 +167,8 @@ impl Clues {
             (None, None) => return Vec::new(),
         };
         let over = self.end.unwrap_or(Moment::NEVER);
-        let mut pieces = vec![Interval::new(from, end(from, lease_us))];
+        let leased = self.grant.leased.unwrap_or(from).min(from);
+        let mut pieces = vec![Interval::new(from, end(leased, lease_us).max(from))];
         for (moment, lease_us) in renewals {
             if moment <= from || moment >= over {
                 continue;
@@ -147,6 +183,36 @@ impl Clues {
         }
         pieces.retain(|piece| !piece.is_empty());
         pieces
+    }
+}
+
+impl Quorum {
+    fn of(needed: usize) -> Quorum {
+        Quorum { needed, present: Vec::new(), told: None }
+    }
+
+    /// A server has the record. A foreigner is told as soon as enough have it.
+    fn applied(&mut self, applied: Application, foreign: bool) {
+        self.present.retain(|present| present.node != applied.node);
+        self.present.push(applied);
+        if foreign {
+            self.tell();
+        }
+    }
+
+    /// Whether there were enough before, and are no longer.
+    fn gone_from(&mut self, node: &Name) -> bool {
+        let before = self.present.len();
+        self.present.retain(|present| present.node != *node);
+        before >= self.needed && self.present.len() < self.needed
+    }
+
+    /// The holder is told now, if enough servers have the record.
+    fn tell(&mut self) {
+        if let (Some(last), Some(first)) = (self.present.get(self.needed - 1), self.present.first())
+        {
+            self.told.get_or_insert((last.clone(), first.moment));
+        }
     }
 }
 

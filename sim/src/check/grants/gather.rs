@@ -7,36 +7,33 @@ use lockstorm::lock::Release;
 use super::clues::{Clues, add};
 use super::{Acknowledgement, Act, Application, Grant, Grants};
 use crate::check::interval::Moment;
+use crate::check::roster::{Number, Roster};
 use crate::history::{AcquireOutcome, Attempt, BeliefEnd, Event, History, Name, Renewal, What};
 
-/// The attempts whose client's side is in the history, with their owners' names.
+/// Who is who: the numbers of owners and locks, and which owners are attempts whose
+/// client's side is in the history.
 pub(super) struct Witnesses<'a> {
-    /// In order of attempts.
-    owners: Vec<(&'a Attempt, String)>,
-    /// Positions in `owners`, in order of the names.
-    by_name: Vec<usize>,
+    roster: Roster,
+    /// By the owner's number.
+    attempts: Vec<Option<&'a Attempt>>,
 }
 
 impl<'a> Witnesses<'a> {
     pub fn of(history: &'a History) -> Witnesses<'a> {
-        let attempts: BTreeSet<&Attempt> = history.iter().filter_map(attempt_of).collect();
-        let owners: Vec<(&Attempt, String)> =
-            attempts.into_iter().map(|attempt| (attempt, attempt.to_string())).collect();
-        let mut by_name: Vec<usize> = (0..owners.len()).collect();
-        by_name.sort_by(|a, b| owners[*a].1.cmp(&owners[*b].1));
-        Witnesses { owners, by_name }
+        let mut roster = Roster::new();
+        let mut attempts: Vec<Option<&Attempt>> = Vec::new();
+        for attempt in history.iter().filter_map(attempt_of) {
+            let number = roster.of_attempt(attempt) as usize;
+            if number == attempts.len() {
+                attempts.push(Some(attempt));
+            }
+        }
+        Witnesses { roster, attempts }
     }
 
     /// The attempt of this owner.
-    fn attempt(&self, owner: &str) -> Option<&'a Attempt> {
-        let at = self.by_name.binary_search_by(|n| self.owners[*n].1.as_str().cmp(owner)).ok()?;
-        Some(self.owners[self.by_name[at]].0)
-    }
-
-    /// The owner's name of this attempt, which was witnessed.
-    fn owner(&self, attempt: &Attempt) -> &str {
-        let at = self.owners.binary_search_by(|(known, _)| (*known).cmp(attempt));
-        at.map_or("", |at| &self.owners[at].1)
+    fn attempt(&self, owner: Number) -> Option<&'a Attempt> {
+        self.attempts.get(owner as usize).copied().flatten()
     }
 }
 
@@ -59,45 +56,57 @@ pub(super) struct Gathering<'a> {
     history: &'a History,
     rows: Vec<Clues>,
     /// The newest row of an owner of a lock.
-    newest: BTreeMap<(&'a str, &'a str), usize>,
-    /// The newest row of an owner of any lock.
-    owners: BTreeMap<&'a str, usize>,
-    witnesses: &'a Witnesses<'a>,
+    newest: BTreeMap<(Number, Number), usize>,
+    /// The newest row of an owner of any lock, by the owner's number.
+    owners: Vec<Option<usize>>,
+    witnesses: Witnesses<'a>,
+    /// The number of the lock of those who act before they ask for one.
+    nameless: Number,
+    quorum: u16,
     crashes: BTreeMap<Name, Vec<Moment>>,
 }
 
 impl<'a> Gathering<'a> {
-    pub fn new(history: &'a History, witnesses: &'a Witnesses<'a>) -> Gathering<'a> {
+    pub fn new(history: &'a History, quorum: u16) -> Gathering<'a> {
         let mut crashes: BTreeMap<Name, Vec<Moment>> = BTreeMap::new();
         for event in history.iter().filter(|e| matches!(e.what, What::NodeCrashed { .. })) {
             crashes.entry(event.node.clone()).or_default().push(Moment::of(event));
         }
-        let (newest, owners) = (BTreeMap::new(), BTreeMap::new());
-        Gathering { history, rows: Vec::new(), newest, owners, witnesses, crashes }
+        let mut witnesses = Witnesses::of(history);
+        let nameless = witnesses.roster.of(&"".into());
+        let (rows, newest, owners) = (Vec::new(), BTreeMap::new(), Vec::new());
+        Gathering { history, rows, newest, owners, witnesses, nameless, quorum, crashes }
     }
 
     /// The newest row of this owner of this lock, made if there is none.
-    fn row(&mut self, key: &'a str, owner: &'a str) -> &mut Clues {
-        let row = match self.newest.get(&(key, owner)) {
+    fn row(&mut self, key: &Name, owner: Number) -> &mut Clues {
+        let lock = self.witnesses.roster.of(key);
+        let row = match self.newest.get(&(owner, lock)) {
             Some(row) => *row,
-            None => match self.newest.remove(&("", owner)) {
+            None => match self.newest.remove(&(owner, self.nameless)) {
                 // It acted before it asked.
                 Some(row) => {
-                    key.clone_into(&mut self.rows[row].grant.key);
-                    self.newest.insert((key, owner), row);
+                    self.rows[row].grant.key = key.clone();
+                    self.newest.insert((owner, lock), row);
                     row
                 }
-                None => self.new_row(key, owner),
+                None => self.new_row(lock, owner),
             },
         };
         &mut self.rows[row]
     }
 
-    fn new_row(&mut self, key: &'a str, owner: &'a str) -> usize {
+    /// The same of the owner with this name.
+    fn row_of(&mut self, key: &Name, owner: &Name) -> &mut Clues {
+        let owner = self.witnesses.roster.of(owner);
+        self.row(key, owner)
+    }
+
+    fn new_row(&mut self, lock: Number, owner: Number) -> usize {
         let row = self.rows.len();
-        self.rows.push(Clues::of(Grant {
-            key: key.to_owned(),
-            owner: owner.to_owned(),
+        let grant = Grant {
+            key: self.witnesses.roster.name(lock).clone(),
+            owner: self.witnesses.roster.name(owner).clone(),
             attempt: self.witnesses.attempt(owner).cloned(),
             node: None,
             invoked: None,
@@ -105,24 +114,34 @@ impl<'a> Gathering<'a> {
             uncertainty_us: 0,
             applications: Vec::new(),
             applied: None,
+            leased: None,
             acknowledged: None,
             promise: Vec::new(),
             belief: None,
             acts: Vec::new(),
-        }));
-        self.owners.insert(owner, row);
-        self.newest.insert((key, owner), row);
+        };
+        self.rows.push(Clues::of(grant, self.quorum));
+        let known = self.witnesses.roster.len().max(self.owners.len());
+        self.owners.resize(known, None);
+        self.owners[owner as usize] = Some(row);
+        self.newest.insert((owner, lock), row);
         row
+    }
+
+    /// The newest row of this owner, if it has any.
+    fn newest_of(&self, owner: Number) -> Option<usize> {
+        self.owners.get(owner as usize).copied().flatten()
     }
 
     /// The newest row of the attempt, if it has any.
     fn of_attempt(&mut self, attempt: &Attempt) -> Option<&mut Clues> {
-        let row = *self.owners.get(self.witnesses.owner(attempt))?;
+        let owner = self.witnesses.roster.of_attempt(attempt);
+        let row = self.newest_of(owner)?;
         self.rows.get_mut(row)
     }
 
-    pub fn gather(mut self, history: &'a History) -> Gathering<'a> {
-        for event in history.iter() {
+    pub fn gather(mut self) -> Gathering<'a> {
+        for event in self.history.iter() {
             match &event.what {
                 What::Effect { owner, accepted, .. } => self.act(event, owner, *accepted),
                 _ => {
@@ -138,7 +157,8 @@ impl<'a> Gathering<'a> {
         let moment = Moment::of(event);
         match &event.what {
             What::AcquireInvoked { attempt, key, shared } => {
-                let row = self.row(key, self.witnesses.owner(attempt));
+                let owner = self.witnesses.roster.of_attempt(attempt);
+                let row = self.row(key, owner);
                 row.grant.invoked.get_or_insert(event.id);
                 row.grant.node.get_or_insert_with(|| event.node.clone());
                 row.grant.shared |= shared;
@@ -148,7 +168,8 @@ impl<'a> Gathering<'a> {
                 key,
                 outcome: AcquireOutcome::Granted { token, lease_us, margin_us },
             } => {
-                let row = self.row(key, self.witnesses.owner(attempt));
+                let owner = self.witnesses.roster.of_attempt(attempt);
+                let row = self.row(key, owner);
                 row.grant.node.get_or_insert_with(|| event.node.clone());
                 row.acknowledged(Acknowledgement {
                     event: event.id,
@@ -201,13 +222,16 @@ impl<'a> Gathering<'a> {
         let moment = Moment::of(event);
         match &event.what {
             What::RecordSet { key, owner, lease_us, shared } => {
-                if let Some(newest) = self.newest.get(&(key, owner)).map(|row| &mut self.rows[*row])
+                let owner = self.witnesses.roster.of(owner);
+                let lock = self.witnesses.roster.of(key);
+                if let Some(newest) =
+                    self.newest.get(&(owner, lock)).map(|row| &mut self.rows[*row])
                     && newest.over
                     && newest.grant.attempt.is_none()
                 {
                     // The new grant of a foreigner takes the place of its old one.
                     newest.ends(moment);
-                    self.new_row(key, owner);
+                    self.new_row(lock, owner);
                 }
                 let row = self.row(key, owner);
                 row.grant.shared |= shared;
@@ -216,19 +240,24 @@ impl<'a> Gathering<'a> {
                 row.applied(applied);
             }
             What::RecordExtended { key, owner, lease_us } => {
-                add(&mut self.row(key, owner).renewals, (moment, *lease_us));
+                add(&mut self.row_of(key, owner).renewals, (moment, *lease_us));
             }
             What::RecordReleased { key, owner } => {
-                let row = self.row(key, owner);
-                row.ends(moment);
-                row.over = true;
+                let row = self.row_of(key, owner);
+                if row.gone_from(&event.node) {
+                    row.ends(moment);
+                    row.over = true;
+                }
             }
             What::RecordExpired { key, owner } | What::RecordLost { key, owner, .. } => {
-                self.row(key, owner).over = true;
+                let row = self.row_of(key, owner);
+                if row.gone_from(&event.node) {
+                    row.over = true;
+                }
             }
             What::SessionExpired { records, .. } => {
                 for (key, owner) in records {
-                    let row = self.row(key, owner);
+                    let row = self.row_of(key, owner);
                     row.ends(moment);
                     row.over = true;
                 }
@@ -237,12 +266,10 @@ impl<'a> Gathering<'a> {
         }
     }
 
-    fn act(&mut self, event: &'a Event, owner: &'a str, accepted: bool) {
-        let row = match self.owners.get(owner) {
-            Some(row) => *row,
-            // Somebody acts who never asked for a lock: a row of its own.
-            None => self.new_row("", owner),
-        };
+    fn act(&mut self, event: &'a Event, owner: &Name, accepted: bool) {
+        let owner = self.witnesses.roster.of(owner);
+        // Somebody acts who never asked for a lock: a row of its own.
+        let row = self.newest_of(owner).unwrap_or_else(|| self.new_row(self.nameless, owner));
         let (moment, resource) = (Moment::of(event), event.node.clone());
         let act = Act { event: event.id, moment, resource, accepted };
         add(&mut self.rows[row].grant.acts, act);
@@ -252,20 +279,20 @@ impl<'a> Gathering<'a> {
     /// guards the resource: the one under which the others act there; else the only
     /// one that there is.
     fn find_locks_of_strangers(&mut self) {
-        let mut guards: BTreeMap<&Name, BTreeSet<&str>> = BTreeMap::new();
-        let mut all: BTreeSet<&str> = BTreeSet::new();
+        let mut guards: BTreeMap<&Name, BTreeSet<&Name>> = BTreeMap::new();
+        let mut all: BTreeSet<&Name> = BTreeSet::new();
         for clues in self.rows.iter().filter(|clues| !clues.grant.key.is_empty()) {
             all.insert(&clues.grant.key);
             for act in &clues.grant.acts {
                 guards.entry(&act.resource).or_default().insert(&clues.grant.key);
             }
         }
-        let only = |keys: &BTreeSet<&str>| match keys.first() {
-            Some(key) if keys.len() == 1 => Some((*key).to_owned()),
+        let only = |keys: &BTreeSet<&Name>| match keys.first() {
+            Some(key) if keys.len() == 1 => Some((*key).clone()),
             _ => None,
         };
         let strangers = self.rows.iter().enumerate().filter(|(_, c)| c.grant.key.is_empty());
-        let found: Vec<(usize, String)> = strangers
+        let found: Vec<(usize, Name)> = strangers
             .filter_map(|(row, clues)| {
                 let resources = clues.grant.acts.iter().map(|act| &act.resource);
                 let mut guarded = resources.filter_map(|resource| only(guards.get(resource)?));

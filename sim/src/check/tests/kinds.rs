@@ -303,7 +303,7 @@ fn who_acts_without_a_grant_is_named() {
 #[test]
 fn foreign_owners_are_presumed_told_and_judged_by_their_records() {
     let sell = |sample: Sample, who: &str| {
-        let operation = StockOperation::Sell { unit: 1, order: format!("order-of-{who}") };
+        let operation = StockOperation::Sell { unit: 1, order: format!("order-of-{who}").into() };
         sample.effect(who, None, operation, true)
     };
     let sample = Sample::new().at(1).set("7f3a:client").read("7f3a:client", 1);

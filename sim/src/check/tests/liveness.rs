@@ -160,7 +160,7 @@ fn a_circle_of_waiters_is_printed_and_whoever_waits_behind_it_is_stuck() {
 #[test]
 fn a_circle_of_leases_breaks_by_itself() {
     let hold = |sample: Sample, who: &str, key: &str| {
-        let (key, owner) = (key.to_owned(), who.to_owned());
+        let (key, owner) = (crate::history::Name::from(key), who.into());
         let lease_us = Some(LEASE_MS * 1_000);
         let set = What::RecordSet { key: key.clone(), owner, lease_us, shared: false };
         let attempt = crate::history::Attempt::parse(who).unwrap();

@@ -62,18 +62,20 @@ fn stir(sample: Sample, what: usize, who: &str, other: &str) -> Sample {
 }
 
 /// Whether the history has the client's side of this owner.
-fn witnessed(history: &History, who: &str) -> bool {
+pub(super) fn witnessed(history: &History, who: &str) -> bool {
     history.iter().any(|event| match &event.what {
         What::AcquireInvoked { attempt, .. }
         | What::AcquireReturned { attempt, .. }
         | What::BeliefEnded { attempt, .. }
         | What::ReleaseInvoked { attempt }
-        | What::ReleaseReturned { attempt, .. } => attempt.to_string() == who,
+        | What::ReleaseReturned { attempt, .. }
+        | What::RenewInvoked { attempt }
+        | What::RenewReturned { attempt, .. } => attempt.to_string() == who,
         _ => false,
     })
 }
 
-fn reply(history: &History, who: &str) -> Option<Moment> {
+pub(super) fn reply(history: &History, who: &str) -> Option<Moment> {
     let granted = history.iter().find(|event| match &event.what {
         What::AcquireReturned { attempt, outcome: AcquireOutcome::Granted { .. }, .. } => {
             attempt.to_string() == who
@@ -83,14 +85,15 @@ fn reply(history: &History, who: &str) -> Option<Moment> {
     granted.map(Moment::of)
 }
 
-fn sets(history: &History, who: &str) -> Vec<Moment> {
-    let set = |event: &&Event| matches!(&event.what, What::RecordSet { owner, .. } if owner == who);
+pub(super) fn sets(history: &History, who: &str) -> Vec<Moment> {
+    let set =
+        |event: &&Event| matches!(&event.what, What::RecordSet { owner, .. } if **owner == *who);
     history.iter().filter(set).map(Moment::of).collect()
 }
 
 /// Where the owner's promise ends, and where its belief does: nested acquires are given
 /// back by as many releases.
-fn ends(history: &History, who: &str) -> (Vec<Moment>, Vec<Moment>) {
+pub(super) fn ends(history: &History, who: &str) -> (Vec<Moment>, Vec<Moment>) {
     let client = witnessed(history, who);
     let (mut promise, mut belief) = (Vec::new(), Vec::new());
     let mut held = 0_u32;
@@ -98,8 +101,8 @@ fn ends(history: &History, who: &str) -> (Vec<Moment>, Vec<Moment>) {
         let at = Moment::of(event);
         let is_own = |attempt: &crate::history::Attempt| client && attempt.to_string() == who;
         match &event.what {
-            What::RecordReleased { owner, .. } if owner == who => promise.push(at),
-            What::SessionExpired { records, .. } if records.iter().any(|(_, o)| o == who) => {
+            What::RecordReleased { owner, .. } if **owner == *who => promise.push(at),
+            What::SessionExpired { records, .. } if records.iter().any(|(_, o)| **o == *who) => {
                 promise.push(at);
             }
             What::AcquireReturned { attempt, outcome: AcquireOutcome::Granted { .. }, .. }
@@ -144,7 +147,7 @@ fn last_reply(history: &History, who: &str) -> Moment {
 fn is_shared(history: &History, who: &str) -> bool {
     history.iter().any(|event| match &event.what {
         What::AcquireInvoked { attempt, shared, .. } => *shared && attempt.to_string() == who,
-        What::RecordSet { owner, shared, .. } => *shared && owner == who,
+        What::RecordSet { owner, shared, .. } => *shared && **owner == *who,
         _ => false,
     })
 }
@@ -154,7 +157,7 @@ fn may_share(history: &History, one: &str, other: &str) -> bool {
 }
 
 /// DESIGN's promise, asked of one moment.
-fn is_promised(history: &History, who: &str, at: Moment) -> bool {
+pub(super) fn is_promised(history: &History, who: &str, at: Moment) -> bool {
     let client = witnessed(history, who);
     let reply = reply(history, who);
     let (begin, margin_us) = match (client, reply) {
@@ -185,11 +188,11 @@ fn is_promised(history: &History, who: &str, at: Moment) -> bool {
             continue;
         }
         let renews = match &event.what {
-            What::RecordExtended { owner, .. } => owner == who,
+            What::RecordExtended { owner, .. } => **owner == *who,
             // Nested: between the first reply and the last.
             What::RecordSet { owner, .. } => {
                 let nested = reply.is_some_and(|reply| reply < moment) && moment < last;
-                owner == who && (!client || nested)
+                **owner == *who && (!client || nested)
             }
             _ => false,
         };
@@ -200,13 +203,18 @@ fn is_promised(history: &History, who: &str, at: Moment) -> bool {
     at < Moment::at(base.at_us + LEASE_MS * 1_000 - margin_us)
 }
 
-fn is_believed(history: &History, who: &str, at: Moment) -> bool {
+pub(super) fn is_believed(history: &History, who: &str, at: Moment) -> bool {
     let Some(reply) = reply(history, who).filter(|reply| *reply <= at) else { return false };
+    let ends = ends(history, who).1.into_iter().chain(crashes(history, who));
+    !ends.into_iter().any(|end| end > reply && end <= at)
+}
+
+/// When the node of this owner's client crashed.
+pub(super) fn crashes(history: &History, who: &str) -> Vec<Moment> {
     let node = who.split('/').next().unwrap_or_default();
     let crashed =
         |event: &&Event| matches!(event.what, What::NodeCrashed { .. }) && &*event.node == node;
-    let crashes = history.iter().filter(crashed).map(Moment::of);
-    !ends(history, who).1.into_iter().chain(crashes).any(|end| end > reply && end <= at)
+    history.iter().filter(crashed).map(Moment::of).collect()
 }
 
 type Pairs = BTreeSet<(String, String)>;
@@ -246,18 +254,18 @@ fn in_turns(history: &History) -> Pairs {
             What::RecordReleased { owner, .. }
             | What::RecordExpired { owner, .. }
             | What::RecordLost { owner, .. } => {
-                over.insert(owner.as_str());
+                over.insert(&**owner);
             }
             What::SessionExpired { records, .. } => {
-                over.extend(records.iter().map(|(_, owner)| owner.as_str()));
+                over.extend(records.iter().map(|(_, owner)| &**owner));
             }
             What::RecordSet { owner, .. }
-                if over.remove(owner.as_str()) && !witnessed(history, owner) =>
+                if over.remove(&**owner) && !witnessed(history, owner) =>
             {
                 *grants.entry(owner).or_default() += 1;
             }
             What::Effect { owner, accepted: true, .. } => {
-                acts.push((owner, grants.get(owner.as_str()).copied().unwrap_or(0)));
+                acts.push((owner, grants.get(&**owner).copied().unwrap_or(0)));
             }
             _ => {}
         }
@@ -372,7 +380,7 @@ proptest! {
 
     #[test]
     fn pieces_of_a_promise_are_in_order_and_apart(history in soup()) {
-        for grant in Grants::of(&history, true).rows() {
+        for grant in Grants::of(&history, true, 1).rows() {
             prop_assert!(grant.promise.iter().all(|piece| !piece.is_empty()));
             prop_assert!(grant.promise.windows(2).all(|two| two[0].to <= two[1].from));
         }

@@ -35,7 +35,7 @@ fn crowd() -> impl Strategy<Value = History> {
                 (2 | 3, Some((who, key))) => {
                     let set = What::RecordSet {
                         key: KEYS[key].into(),
-                        owner: who.clone(),
+                        owner: (&*who).into(),
                         lease_us: None,
                         shared: false,
                     };
@@ -85,7 +85,7 @@ fn passed_over(history: &History) -> Vec<u64> {
         for other in all.iter().filter(|other| other.key == wait.key) {
             let theirs = other.arrived.unwrap_or(other.span.from);
             let granted = history.iter().find(|event| match &event.what {
-                What::RecordSet { owner, .. } => *owner == other.who.to_string(),
+                What::RecordSet { owner, .. } => **owner == other.who.to_string(),
                 _ => false,
             });
             let told = other.ended == super::super::waits::Ended::Granted;
@@ -103,21 +103,23 @@ fn passed_over(history: &History) -> Vec<u64> {
 fn has_circle(history: &History) -> bool {
     let all = waits(history, &Steps::default());
     let end = Moment::end_of(history.ended_us);
-    let held: Vec<(Interval, String, String)> = super::super::grants::Grants::of(history, true)
-        .rows()
-        .iter()
-        .flat_map(|grant| {
-            let client = grant.attempt.as_ref().map_or("", |attempt| &attempt.client).to_owned();
-            let key = grant.key.clone();
-            grant.promise.iter().map(move |piece| (*piece, key.clone(), client.clone()))
-        })
-        .collect();
+    let held: Vec<(Interval, crate::history::Name, String)> =
+        super::super::grants::Grants::of(history, true, 1)
+            .rows()
+            .iter()
+            .flat_map(|grant| {
+                let client =
+                    grant.attempt.as_ref().map_or("", |attempt| &attempt.client).to_owned();
+                let key = grant.key.clone();
+                grant.promise.iter().map(move |piece| (*piece, key.clone(), client.clone()))
+            })
+            .collect();
     let moments = history.iter().map(Moment::of).chain([end]);
     for until in moments {
         // Alive at `until`, and since `bound` before the link's latest beginning.
         let mut links: BTreeSet<(usize, usize)> = BTreeSet::new();
         for (n, wait) in all.iter().enumerate() {
-            for (hold, key, client) in held.iter().filter(|(_, key, _)| key == wait.key) {
+            for (hold, key, client) in held.iter().filter(|(_, key, _)| **key == *wait.key) {
                 let _ = key;
                 let from = wait.span.from.max(hold.from);
                 let alive = wait.span.to >= until && hold.to >= until;

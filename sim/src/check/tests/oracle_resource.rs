@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::oracle::cases;
 use super::*;
-use crate::history::{EventId, OrderAnswer, StockOperation, What};
+use crate::history::{EventId, Name, OrderAnswer, StockOperation, What};
 
 const WHO: [&str; 5] = ["app-1/1", "app-2/1", "app-3/1", "app-4/1", "app-5/1"];
 
@@ -68,7 +68,7 @@ fn found(judgement: &Judgement, kind: Kind) -> Vec<&Finding> {
 }
 
 /// Every accepted (unit, order), in order, by what the events say.
-fn accepted(history: &History) -> Vec<(u32, String)> {
+fn accepted(history: &History) -> Vec<(u32, Name)> {
     let sale = |event: &crate::history::Event| match &event.what {
         What::Effect {
             operation: StockOperation::Sell { unit, order }, accepted: true, ..
@@ -78,7 +78,7 @@ fn accepted(history: &History) -> Vec<(u32, String)> {
     history.iter().filter_map(sale).collect()
 }
 
-fn ledger(history: &History) -> Option<Vec<(u32, String)>> {
+fn ledger(history: &History) -> Option<Vec<(u32, Name)>> {
     history.iter().find_map(|event| match &event.what {
         What::Ledger { sales, .. } => Some(sales.clone()),
         _ => None,
@@ -92,7 +92,7 @@ fn counted(history: &History) -> Option<i64> {
     })
 }
 
-fn answers(history: &History, wanted: OrderAnswer) -> BTreeSet<String> {
+fn answers(history: &History, wanted: OrderAnswer) -> BTreeSet<Name> {
     let told = |event: &crate::history::Event| match &event.what {
         What::OrderReturned { order, answer } if *answer == wanted => Some(order.clone()),
         _ => None,
@@ -103,8 +103,9 @@ fn answers(history: &History, wanted: OrderAnswer) -> BTreeSet<String> {
 /// How many may have been sold, by the best that is known.
 fn sold(history: &History) -> Option<(usize, usize)> {
     if let Some(books) = ledger(history) {
-        let count = books.into_iter().collect::<BTreeSet<_>>().len();
-        return Some((count, count));
+        // Each unit once at least, each order at most.
+        let units = books.iter().map(|(unit, _)| unit).collect::<BTreeSet<_>>().len();
+        return Some((units, books.iter().collect::<BTreeSet<_>>().len()));
     }
     let any = history.iter().any(|event| matches!(event.what, What::OrderReturned { .. }));
     if !any {
@@ -209,7 +210,7 @@ proptest! {
                 Detail::Oversell { unit, .. } => Some(unit),
                 _ => None,
             }).collect();
-        let pairs: BTreeSet<(u32, String)> = books.clone().unwrap_or_default().into_iter().collect();
+        let pairs: BTreeSet<(u32, Name)> = books.clone().unwrap_or_default().into_iter().collect();
         let expected: BTreeSet<u32> = pairs.iter().map(|(unit, _)| *unit)
             .filter(|unit| *unit > 3 || pairs.iter().filter(|(u, _)| u == unit).count() > 1)
             .collect();
@@ -221,12 +222,12 @@ proptest! {
             prop_assert_eq!(judgement.found(Kind::Oversell), over);
         }
 
-        let lost: BTreeSet<String> = found(&judgement, Kind::LostOrder).iter()
+        let lost: BTreeSet<Name> = found(&judgement, Kind::LostOrder).iter()
             .filter_map(|finding| match &finding.detail {
-                Detail::LostOrder { order } => Some(order.clone()),
+                Detail::LostOrder { order } => Some(Name::from(&**order)),
                 _ => None,
             }).collect();
-        let expected: BTreeSet<String> = match &books {
+        let expected: BTreeSet<Name> = match &books {
             Some(books) => answers(&history, OrderAnswer::Accepted).into_iter()
                 .filter(|order| !books.iter().any(|(_, has)| has == order)).collect(),
             None => BTreeSet::new(),

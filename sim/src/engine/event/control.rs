@@ -33,10 +33,22 @@ impl EventControl {
         let program = (self.factories[node.index()])(host);
         world.spawn(node, incarnation, "main", program);
     }
+
+    /// Declares what strikes this node not expressible beside tasks that nobody knows.
+    fn strike(&self, fault: &str, node: NodeId) {
+        let (core, world) = (&self.core, &self.core.world);
+        let Some(strangers) = &core.strangers else { return };
+        if let Some(clause) = strangers.object(core, fault, &world.name(node)) {
+            world.declare_not_expressible(clause);
+        }
+    }
 }
 
 impl Control for EventControl {
     fn crash_process(&self, node: NodeId) {
+        if self.core.world.is_up(node) {
+            self.strike("a crash", node);
+        }
         if self.core.world.crash(node) {
             self.core.change(|state, effects| {
                 let network = &mut state.network;
@@ -46,6 +58,9 @@ impl Control for EventControl {
     }
 
     fn crash_machine(&self, node: NodeId) {
+        if self.core.world.is_machine_up(node) {
+            self.strike("a crash", node);
+        }
         if self.core.world.crash_machine(node) {
             self.core.change(|state, effects| state.network.end_machine(node, effects));
         }
@@ -56,6 +71,10 @@ impl Control for EventControl {
     }
 
     fn pause(&self, node: NodeId, group: Option<&str>) {
+        // A group's pause is of tasks that were spawned through their host.
+        if group.is_none() && self.core.world.is_up(node) {
+            self.strike("a pause", node);
+        }
         self.core.world.pause(node, group);
     }
 

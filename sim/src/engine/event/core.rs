@@ -10,11 +10,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use lockstorm::host::{BoxFuture, Listener, Stream};
+use tokio::runtime::RuntimeMetrics;
 
 use super::Manner;
 use super::network::{Network, Packet};
 use super::queue::Queue;
 use super::socket;
+use super::strangers::Strangers;
 use super::timer::{Timer, Timers};
 use crate::engine::machine::Substrate;
 use crate::engine::world::{NodeId, Touch, World};
@@ -82,9 +84,17 @@ pub(super) struct State {
     pub(super) queue: Queue<Step>,
     pub(super) network: Network,
     pub(super) timers: Timers,
-    pub(super) main: Option<Waker>,
     steps: u64,
     stuck: Option<String>,
+}
+
+/// What the engine has of tokio's runtime.
+#[derive(Default)]
+pub(super) struct Tokio {
+    /// What it tells of itself.
+    pub(super) metrics: Option<RuntimeMetrics>,
+    /// Wakes the future that waits for the end of the run.
+    pub(super) main: Option<Waker>,
 }
 
 /// The engine of one run.
@@ -93,6 +103,11 @@ pub(super) struct Core {
     recorder: Recorder,
     state: Mutex<State>,
     finished: AtomicBool,
+    /// What there is of tokio while it runs. It holds the engine by its hooks, so the
+    /// engine lets go of it at the end.
+    tokio: Mutex<Tokio>,
+    /// Where the hooks do not say whose the tasks are that were spawned past their host.
+    pub(super) strangers: Option<Strangers>,
     /// Whether a heal retransmits at once.
     pub(super) prompt: bool,
 }
@@ -106,17 +121,22 @@ impl Core {
                 queue: Queue::new(),
                 network: Network::new(&stage.world, stage.links, stage.kernel, manner.tick_us),
                 timers: Timers::default(),
-                main: None,
                 steps: 0,
                 stuck: None,
             }),
             finished: AtomicBool::new(false),
+            tokio: Mutex::default(),
+            strangers: manner.plain.then(Strangers::default),
             prompt: manner.prompt,
         })
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn tokio(&self) -> MutexGuard<'_, Tokio> {
+        self.tokio.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn now_us(&self) -> u64 {
@@ -131,9 +151,13 @@ impl Core {
     pub(super) fn finish(&self) {
         self.recorder.stop();
         self.finished.store(true, Ordering::Relaxed);
-        let main = self.lock().main.take();
-        if let Some(main) = main {
-            main.wake();
+        self.wake_main();
+    }
+
+    /// Has the future polled that waits for the end of the run.
+    pub(super) fn wake_main(&self) {
+        if let Some(main) = &self.tokio().main {
+            main.wake_by_ref();
         }
     }
 

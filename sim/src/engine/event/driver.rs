@@ -9,24 +9,32 @@
 //! timers are processed there; and a sentinel timer stops the leap at the last whole
 //! millisecond before our next event.
 //!
-//! A waker that leads nowhere (its task has ended) must not let tokio park, or it
-//! would leap past events of ours that are due. After each event the run queue's
-//! depth is read, and while it is empty the next event is taken.
+//! After an event that woke somebody tokio has its turn, if a task is ready: see
+//! [`readiness`](super::readiness).
 
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+#[cfg(tokio_unstable)]
+use std::panic::Location;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::runtime::{Builder, RngSeed, Runtime, RuntimeMetrics};
+#[cfg(tokio_unstable)]
+use tokio::runtime::RngSeed;
+use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, Sleep};
 
+use super::Manner;
+#[cfg(tokio_unstable)]
 use super::attribution::Attribution;
 use super::control::EventControl;
-use super::core::{Core, EventSubstrate, Step};
+use super::core::{Core, EventSubstrate, Step, Tokio};
+use super::readiness::Readiness;
+use super::strangers::EVENT_INTERVAL;
+#[cfg(tokio_unstable)]
 use crate::engine::turns::TURNS_OF_AN_INSTANT;
 use crate::engine::world::{NodeId, panic_message};
 use crate::engine::{Factory, Stage};
@@ -34,39 +42,48 @@ use crate::engine::{current, senses};
 
 const MILLISECOND_US: u64 = 1_000;
 
-/// So many steps may follow each other at one instant with no task made ready by them.
+/// So many steps may follow each other at one instant. Tasks that make them by running are
+/// stopped long before.
 const STEPS_OF_AN_INSTANT: u32 = 1_000_000;
-const STANDSTILL: &str = "time stands still: a million steps of the engine woke nobody; \
+const STANDSTILL: &str = "time stands still: the engine made a million steps at one instant; \
     an action of a fault schedules itself for ever";
 
 struct Driver {
     core: Arc<Core>,
-    metrics: OnceLock<RuntimeMetrics>,
+    readiness: Readiness,
     origin: OnceLock<Instant>,
     sentinel: Mutex<Option<Pin<Box<Sleep>>>>,
+    /// Whether tokio's clock may have leapt when the thread goes on.
+    leaps: AtomicBool,
+    /// Steps since time last moved.
+    steps: AtomicU32,
     /// Polls of any task since the thread last parked.
+    #[cfg(tokio_unstable)]
     polls: AtomicU32,
 }
 
 /// Runs the stage to its end.
-pub(super) fn drive(core: &Arc<Core>, stage: Stage, unseeded: bool) {
+pub(super) fn drive(core: &Arc<Core>, stage: Stage, manner: &Manner) {
     // Before the runtime is built: its clock begins with a reading.
-    let _senses = (!unseeded).then(|| senses::enter(&core.world));
+    let _senses = (!manner.unseeded).then(|| senses::enter(&core.world));
     let _current = current::enter(&core.world, Arc::new(EventSubstrate(core.clone())));
     let driver = Arc::new(Driver {
         core: core.clone(),
-        metrics: OnceLock::new(),
+        readiness: Readiness::of(manner.plain),
         origin: OnceLock::new(),
         sentinel: Mutex::new(None),
+        leaps: AtomicBool::new(false),
+        steps: AtomicU32::new(0),
+        #[cfg(tokio_unstable)]
         polls: AtomicU32::new(0),
     });
-    let built = runtime(core, &driver, unseeded);
+    let built = runtime(&driver, manner);
     let runtime = match built {
         Ok(runtime) => runtime,
         Err(error) => return core.get_stuck(format!("tokio's runtime did not start: {error}")),
     };
-    // Set once, here: neither cell can be full.
-    let _ = driver.metrics.set(runtime.metrics());
+    core.tokio().metrics = Some(runtime.metrics());
+    core.watch_for_strangers();
     let result = catch_unwind(AssertUnwindSafe(|| {
         runtime.block_on(async {
             let _ = driver.origin.set(Instant::now());
@@ -75,8 +92,11 @@ pub(super) fn drive(core: &Arc<Core>, stage: Stage, unseeded: bool) {
                 if core.is_finished() {
                     return Poll::Ready(());
                 }
-                core.lock().main = Some(context.waker().clone());
-                Poll::Pending
+                core.tokio().main.get_or_insert_with(|| context.waker().clone());
+                if let Some(strangers) = &core.strangers {
+                    strangers.look(core, context);
+                }
+                if core.is_finished() { Poll::Ready(()) } else { Poll::Pending }
             })
             .await;
         });
@@ -88,20 +108,38 @@ pub(super) fn drive(core: &Arc<Core>, stage: Stage, unseeded: bool) {
     // must stand until then; the sentinel belongs to the runtime and must go first.
     *driver.sentinel.lock().unwrap_or_else(PoisonError::into_inner) = None;
     drop(runtime);
+    *core.tokio() = Tokio::default();
     drop(core.dismantle());
 }
 
 /// A runtime with paused time whose hooks drive the engine.
-fn runtime(core: &Arc<Core>, driver: &Arc<Driver>, unseeded: bool) -> std::io::Result<Runtime> {
-    let (parking, unparking, polling) = (driver.clone(), driver.clone(), driver.clone());
-    let tasks = Arc::new(Attribution::new(core.world.clone()));
-    let (births, turns, ends, deaths) = (tasks.clone(), tasks.clone(), tasks.clone(), tasks);
+fn runtime(driver: &Arc<Driver>, manner: &Manner) -> std::io::Result<Runtime> {
+    let (parking, unparking) = (driver.clone(), driver.clone());
     let mut builder = Builder::new_current_thread();
     builder
         .enable_time()
         .start_paused(true)
+        .event_interval(EVENT_INTERVAL)
         .on_thread_park(move || parking.park())
-        .on_thread_unpark(move || unparking.follow())
+        .on_thread_unpark(move || unparking.follow());
+    #[cfg(tokio_unstable)]
+    if !manner.plain {
+        attribute(&mut builder, driver);
+        if !manner.unseeded {
+            builder.rng_seed(RngSeed::from_bytes(&driver.core.world.seed().to_le_bytes()));
+        }
+    }
+    let _ = manner;
+    builder.build()
+}
+
+/// Has tokio tell of every task's birth, turns and end.
+#[cfg(tokio_unstable)]
+fn attribute(builder: &mut Builder, driver: &Arc<Driver>) {
+    let polling = driver.clone();
+    let tasks = Arc::new(Attribution::new(driver.core.world.clone()));
+    let (births, turns, ends, deaths) = (tasks.clone(), tasks.clone(), tasks.clone(), tasks);
+    builder
         .on_task_spawn(move |task| births.born(task.id(), task.spawned_at()))
         .on_before_task_poll(move |task| {
             polling.count(task.spawned_at());
@@ -109,10 +147,6 @@ fn runtime(core: &Arc<Core>, driver: &Arc<Driver>, unseeded: bool) -> std::io::R
         })
         .on_after_task_poll(move |_| ends.ends())
         .on_task_terminate(move |task| deaths.died(task.id()));
-    if !unseeded {
-        builder.rng_seed(RngSeed::from_bytes(&core.world.seed().to_le_bytes()));
-    }
-    builder.build()
 }
 
 /// Schedules the end, lets the faults be scheduled, starts the nodes.
@@ -131,25 +165,26 @@ fn open(core: &Arc<Core>, stage: Stage) {
 impl Driver {
     /// Nothing is ready: take events until something is, or let tokio leap.
     fn park(&self) {
-        let (Some(metrics), Some(_)) = (self.metrics.get(), self.origin.get()) else { return };
+        if self.origin.get().is_none() {
+            return;
+        }
+        #[cfg(tokio_unstable)]
         self.polls.store(0, Ordering::Relaxed);
-        let mut steps = 0_u32;
         while !self.core.is_finished() {
             if self.core.world.is_halted() {
                 let why = self.core.world.stuck();
                 return self.core.get_stuck(why.unwrap_or_default());
             }
             if let Some(may_be_ready) = self.core.execute_due() {
-                if may_be_ready && is_ready(metrics) {
-                    return;
-                }
-                steps += 1;
-                if steps >= STEPS_OF_AN_INSTANT {
+                if self.steps.fetch_add(1, Ordering::Relaxed) >= STEPS_OF_AN_INSTANT {
                     return self.core.get_stuck(STANDSTILL.to_owned());
+                }
+                if may_be_ready && self.readiness.is_turn(&self.core) {
+                    return;
                 }
                 continue;
             }
-            steps = 0;
+            self.steps.store(0, Ordering::Relaxed);
             let now_us = self.core.now_us();
             let next_ms_us = (now_us / MILLISECOND_US + 1) * MILLISECOND_US;
             let is_whole = now_us.is_multiple_of(MILLISECOND_US);
@@ -158,13 +193,14 @@ impl Driver {
                 Some(at_us) if at_us < next_ms_us => self.advance(at_us),
                 _ if !is_whole => return self.advance(next_ms_us),
                 Some(at_us) => return self.leap_to(at_us / MILLISECOND_US * MILLISECOND_US),
-                None => return,
+                None => return self.leaps.store(true, Ordering::Relaxed),
             }
         }
     }
 
     /// A task is about to be polled. Tasks of nodes are stopped by their world when they
     /// never wait; one that was spawned past its host can only be stopped by a panic.
+    #[cfg(tokio_unstable)]
     fn count(&self, spawned_at: &'static Location<'static>) {
         let polls = self.polls.fetch_add(1, Ordering::Relaxed);
         if polls < 2 * TURNS_OF_AN_INSTANT {
@@ -190,6 +226,7 @@ impl Driver {
 
     /// Lets tokio leap, to the earliest of its own timers and `to_us`.
     fn leap_to(&self, to_us: u64) {
+        self.leaps.store(true, Ordering::Relaxed);
         let Some(origin) = self.origin.get() else { return };
         let deadline = *origin + Duration::from_micros(to_us);
         let mut sentinel = self.sentinel.lock().unwrap_or_else(PoisonError::into_inner);
@@ -202,13 +239,11 @@ impl Driver {
 
     /// Follows tokio's clock after it may have leapt.
     fn follow(&self) {
-        if let Some(origin) = self.origin.get() {
+        if self.leaps.swap(false, Ordering::Relaxed)
+            && let Some(origin) = self.origin.get()
+        {
             let now_us = (Instant::now() - *origin).as_micros() as u64;
             self.core.world.set_now_us(now_us);
         }
     }
-}
-
-fn is_ready(metrics: &RuntimeMetrics) -> bool {
-    metrics.worker_local_queue_depth(0) != 0 || metrics.global_queue_depth() != 0
 }

@@ -148,7 +148,7 @@ impl Converting {
                     known.attempts += 1;
                 }
                 let attempt = Attempt { client: name.clone(), ordinal: known.attempts };
-                let key = KEY.to_owned();
+                let key = KEY.into();
                 let what = What::AcquireInvoked { attempt: attempt.clone(), key, shared: false };
                 (Open::Acquire(attempt), Some(what))
             }
@@ -210,7 +210,7 @@ impl Converting {
                     known.held += 1;
                 }
                 let outcome = self.acquired(kind, value, error);
-                let key = KEY.to_owned();
+                let key = KEY.into();
                 self.push(name, at_us, What::AcquireReturned { attempt, key, outcome });
             }
             Open::Release(attempt) => {
@@ -285,7 +285,7 @@ impl Converting {
             _ => OrderAnswer::Indeterminate,
         };
         for unit in 1..=amount.unsigned_abs() {
-            let order = format!("{name}/add-{number}/{unit}");
+            let order = format!("{name}/add-{number}/{unit}").into();
             self.push(name.clone(), at_us, What::OrderReturned { order, answer });
         }
         Ok(())

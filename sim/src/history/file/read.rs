@@ -4,7 +4,6 @@
 //! position, and causes follow. Times do not go backwards: whoever merges the logs of
 //! several hosts sorts them first.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -13,7 +12,8 @@ use super::error::Complaint;
 use super::lines::Lines;
 use super::row::Row;
 use super::{FORMAT, FileError, Header, Recorded};
-use crate::history::{Event, EventId, History, Name, SCHEMA};
+use crate::history::names::Names;
+use crate::history::{Event, EventId, History, SCHEMA};
 
 /// The most events that are read.
 pub const MOST_EVENTS: usize = 10_000_000;
@@ -47,7 +47,8 @@ pub fn read_from(name: &str, input: impl Read) -> Result<Recorded, FileError> {
 /// # Errors
 /// As [`read`].
 pub fn read_lines(name: &str, mut lines: Lines<'_>) -> Result<Recorded, FileError> {
-    let mut reading = Reading::default();
+    let mut reading =
+        Reading { history: History::default(), names: Names::with_room(NAMES), ids: None };
     let outcome = reading.all(&mut lines);
     let number = lines.number();
     match outcome {
@@ -56,7 +57,6 @@ pub fn read_lines(name: &str, mut lines: Lines<'_>) -> Result<Recorded, FileErro
     }
 }
 
-#[derive(Default)]
 struct Reading {
     history: History,
     names: Names,
@@ -64,20 +64,8 @@ struct Reading {
     ids: Option<Vec<u64>>,
 }
 
-/// Each node's and client's name once.
-#[derive(Default)]
-pub(super) struct Names(BTreeSet<Name>);
-
-impl Names {
-    pub(super) fn of(&mut self, text: &str) -> Name {
-        if let Some(known) = self.0.get(text) {
-            return known.clone();
-        }
-        let name = Name::from(text);
-        self.0.insert(name.clone());
-        name
-    }
-}
+/// How many names are remembered while a file is read: more than clients at work.
+const NAMES: usize = 1 << 12;
 
 impl Reading {
     fn all(&mut self, lines: &mut Lines<'_>) -> Result<Header, Complaint> {

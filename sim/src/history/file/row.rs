@@ -13,8 +13,10 @@ use serde::de::IntoDeserializer;
 use serde::de::value::Error as ValueError;
 
 use super::error::Complaint;
-use super::read::Names;
-use crate::history::{AcquireOutcome, Attempt, FaultFamily, NO_END, Renewal, StockOperation, What};
+use crate::history::names::Names;
+use crate::history::{
+    AcquireOutcome, Attempt, FaultFamily, NO_END, Name, Renewal, StockOperation, What,
+};
 
 /// A line as it stands.
 #[derive(Deserialize)]
@@ -38,7 +40,7 @@ pub(super) struct Row<'a> {
     release: Option<Release>,
     how: Option<Text<'a>>,
     session: Option<Text<'a>>,
-    records: Option<Vec<(String, String)>>,
+    records: Option<Vec<(Name, Name)>>,
     offset: Option<u64>,
     master: Option<Text<'a>>,
     from: Option<Text<'a>>,
@@ -53,7 +55,7 @@ pub(super) struct Row<'a> {
     accepted: Option<bool>,
     refusal: Option<Text<'a>>,
     units: Option<u32>,
-    sales: Option<Vec<(u32, String)>>,
+    sales: Option<Vec<(u32, Name)>>,
     reserved: Option<u32>,
     answer: Option<Text<'a>>,
     message: Option<Text<'a>>,
@@ -140,6 +142,10 @@ fn need<T>(value: Option<T>, field: &str) -> Made<T> {
     })
 }
 
+fn name(value: Option<Text<'_>>, field: &str, names: &mut Names) -> Made<Name> {
+    need(value, field).map(|text| names.of(&text))
+}
+
 fn text(value: Option<Text<'_>>, field: &str) -> Made<String> {
     need(value, field).map(|text| text.0.into_owned())
 }
@@ -175,9 +181,9 @@ impl Row<'_> {
             | Tag::RecordExpired
             | Tag::RecordReplicated
             | Tag::RecordUnreplicated
-            | Tag::RecordLost => self.of_record(),
+            | Tag::RecordLost => self.of_record(names),
             Tag::Effect | Tag::Ledger | Tag::StockCounted | Tag::OrderReturned => {
-                self.of_resource()
+                self.of_resource(names)
             }
             Tag::SessionExpired
             | Tag::Promoted
@@ -196,11 +202,11 @@ impl Row<'_> {
         Ok(match self.what {
             Tag::AcquireInvoked => What::AcquireInvoked {
                 attempt,
-                key: text(self.key, "key")?,
+                key: name(self.key, "key", names)?,
                 shared: self.shared.unwrap_or(false),
             },
             Tag::AcquireReturned => {
-                let key = text(self.key, "key")?;
+                let key = name(self.key, "key", names)?;
                 let outcome = match &*need(self.outcome, "outcome")? {
                     "granted" => AcquireOutcome::Granted {
                         token: self.token,
@@ -237,9 +243,9 @@ impl Row<'_> {
         })
     }
 
-    fn of_record(self) -> Made<What> {
-        let key = text(self.key, "key")?;
-        let owner = text(self.owner, "owner")?;
+    fn of_record(self, names: &mut Names) -> Made<What> {
+        let key = name(self.key, "key", names)?;
+        let owner = name(self.owner, "owner", names)?;
         Ok(match self.what {
             Tag::RecordSet => What::RecordSet {
                 key,
@@ -249,7 +255,7 @@ impl Row<'_> {
             },
             Tag::WaitBegan => What::WaitBegan { key, owner },
             Tag::RecordRefused => {
-                What::RecordRefused { key, owner, held_by: text(self.held_by, "held_by")? }
+                What::RecordRefused { key, owner, held_by: name(self.held_by, "held_by", names)? }
             }
             Tag::RecordExtended => {
                 What::RecordExtended { key, owner, lease_us: need(self.lease_us, "lease_us")? }
@@ -289,9 +295,9 @@ impl Row<'_> {
         })
     }
 
-    fn of_resource(self) -> Made<What> {
+    fn of_resource(self, names: &mut Names) -> Made<What> {
         match self.what {
-            Tag::Effect => self.effect(),
+            Tag::Effect => self.effect(names),
             Tag::Ledger => Ok(What::Ledger {
                 units: need(self.units, "units")?,
                 sales: need(self.sales, "sales")?,
@@ -302,13 +308,13 @@ impl Row<'_> {
                 reserved: self.reserved.unwrap_or(0),
             }),
             _ => Ok(What::OrderReturned {
-                order: text(self.order, "order")?,
+                order: name(self.order, "order", names)?,
                 answer: one_of(self.answer, "answer")?,
             }),
         }
     }
 
-    fn effect(self) -> Made<What> {
+    fn effect(self, names: &mut Names) -> Made<What> {
         let operation = match &*need(self.operation, "operation")? {
             "read" => {
                 let left = need(self.left, "left")?;
@@ -317,10 +323,10 @@ impl Row<'_> {
                 })?;
                 StockOperation::Read { left, next_unit: self.next_unit }
             }
-            name => {
+            change => {
                 let unit = need(self.unit, "unit")?;
-                let order = text(self.order, "order")?;
-                match name {
+                let order = name(self.order, "order", names)?;
+                match change {
                     "sell" => StockOperation::Sell { unit, order },
                     "reserve" => StockOperation::Reserve { unit, order },
                     "cancel" => StockOperation::Cancel { unit, order },
@@ -329,7 +335,7 @@ impl Row<'_> {
             }
         };
         Ok(What::Effect {
-            owner: text(self.owner, "owner")?,
+            owner: name(self.owner, "owner", names)?,
             token: self.token,
             operation,
             accepted: need(self.accepted, "accepted")?,

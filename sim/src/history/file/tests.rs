@@ -17,8 +17,8 @@ fn attempt() -> Attempt {
 
 /// One event of each kind, and of each shape that it has.
 pub(super) fn one_of_each() -> Vec<What> {
-    let (key, owner) = ("sku-42".to_owned(), "app-1/3".to_owned());
-    let order = || "order-1".to_owned();
+    let (key, owner) = (Name::from("sku-42"), Name::from("app-1/3"));
+    let order = || Name::from("order-1");
     let reason = || "no \"reply\"\n".to_owned();
     let effect = |operation: StockOperation, accepted: bool| What::Effect {
         owner: "app-1/3".into(),
@@ -34,7 +34,7 @@ pub(super) fn one_of_each() -> Vec<What> {
     };
     let released = |release: Release| What::ReleaseReturned { attempt: attempt(), release };
     let renewed = |renewal: Renewal| What::RenewReturned { attempt: attempt(), renewal };
-    let records = || vec![("sku-42".to_owned(), "app-1/3".to_owned())];
+    let records = || vec![("sku-42".into(), "app-1/3".into())];
     let lost = |how: RecordLoss| What::RecordLost { key: "k".into(), owner: "o".into(), how };
     let granted = |token: Option<u64>, lease_us: u64| AcquireOutcome::Granted {
         token,

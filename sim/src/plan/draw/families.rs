@@ -54,8 +54,8 @@ pub(super) const FAMILIES: &[Family] = &[
     Family { name: "plan/clock-step", at_home: |_| true, in_thousand: |_| 40, strike: clock_step },
 ];
 
-fn has_replica(plan: &Plan) -> bool {
-    plan.topology.redis > 1
+pub(super) fn has_replica(plan: &Plan) -> bool {
+    plan.topology.replicas() > 0
 }
 
 fn has_failover(plan: &Plan) -> bool {
@@ -64,11 +64,11 @@ fn has_failover(plan: &Plan) -> bool {
 
 const MASTER: &str = "redis-1";
 
-fn master() -> String {
+pub(super) fn master() -> String {
     MASTER.to_owned()
 }
 
-fn replicas(plan: &Plan) -> Vec<String> {
+pub(super) fn replicas(plan: &Plan) -> Vec<String> {
     plan.topology.redis_nodes().split_off(1)
 }
 

@@ -13,9 +13,13 @@ fn every_drawn_plan_is_possible_and_survives_its_file() {
     let cases = scenario::SCENARIOS
         .iter()
         .flat_map(|scenario| scenario::LOCKS.iter().map(move |lock| (scenario, lock.name)));
-    for (scenario, lock) in cases {
-        for seed in 0..1_000 {
-            let plan = Plan::from_seed(scenario.name, lock, Fence::Off, Seed(seed)).unwrap();
+    let fits =
+        |scenario: &str, lock: &str| scenario::default_plan(scenario, lock, Fence::Off).is_ok();
+    for (scenario, lock) in cases.filter(|(scenario, lock)| fits(scenario.name, lock)) {
+        for (seed, draws) in (0..1_000).flat_map(|seed| [(seed, Draws::First), (seed, Draws::Wide)])
+        {
+            let base = scenario::default_plan(scenario.name, lock, Fence::Off).unwrap();
+            let plan = Plan::from_seed_by(draws, base, Seed(seed), &[]).unwrap();
             assert_eq!(first_problem(&plan), Ok(()), "{} {seed}", scenario.name);
             assert!(!plan.faults.is_empty());
             let text = file::write(&plan);
@@ -53,6 +57,24 @@ fn families_do_not_move_each_other() {
     // Purposes are names: two families of one name would share their draws.
     let names: BTreeSet<_> = FAMILIES.iter().map(|family| family.name).collect();
     assert_eq!(names.len(), FAMILIES.len());
+}
+
+#[test]
+fn wide_draws_begin_with_the_first_ones_and_have_every_kind() {
+    let mut kinds: BTreeMap<&str, u32> = BTreeMap::new();
+    for seed in 0..2_000 {
+        let first = failover(seed);
+        let base = scenario::default_plan("redis-failover", "redis", Fence::Off).unwrap();
+        let wide = Plan::from_seed_by(Draws::Wide, base, Seed(seed), &[]).unwrap();
+        assert!(wide.faults.starts_with(&first.faults), "{seed}");
+        assert_eq!((&wide.clocks, &wide.workload), (&first.clocks, &first.workload));
+        for fault in &wide.faults[first.faults.len()..] {
+            *kinds.entry(fault.kind.name()).or_default() += 1;
+        }
+    }
+    for kind in ["reset", "cancel", "hang", "clock-freeze", "clock-slew", "partition", "pause"] {
+        assert!(kinds.get(kind).is_some_and(|count| *count > 80), "{kind}: {kinds:?}");
+    }
 }
 
 #[test]
@@ -142,14 +164,9 @@ fn small_storms_are_possible_too() {
         ("lock.lease", "24h"),
         ("workload.think", "0s"),
     ] {
-        for seed in 0..300 {
-            let drawn = Plan::from_seed_with(
-                "redis-failover",
-                "redis",
-                Fence::Off,
-                Seed(seed),
-                &[(key, value)],
-            );
+        for (seed, draws) in (0..300).flat_map(|seed| [(seed, Draws::First), (seed, Draws::Wide)]) {
+            let base = scenario::default_plan("redis-failover", "redis", Fence::Off).unwrap();
+            let drawn = Plan::from_seed_by(draws, base, Seed(seed), &[(key, value)]);
             assert!(drawn.is_ok(), "{key}={value} seed {seed}: {}", drawn.unwrap_err());
         }
     }

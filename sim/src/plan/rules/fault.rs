@@ -186,11 +186,11 @@ impl FaultRules<'_> {
                 "name a redis server",
             );
         }
-        if self.plan.topology.redis < 2 {
+        if self.plan.topology.replicas() == 0 {
             return self.problem(
                 "node",
                 format!("{node} has no replica that could lag"),
-                "write redis = 2 or more in [topology]",
+                "write redis = 2 or more in [topology], and no redis-mode",
             );
         }
         Ok(())
@@ -311,11 +311,11 @@ impl FaultRules<'_> {
                 "write invoked or returned",
             );
         }
-        if anchor.phase == Phase::Replicated && plan.topology.redis < 2 {
+        if anchor.phase == Phase::Replicated && plan.topology.replicas() == 0 {
             return problem(
                 &[&at],
-                "nothing is replicated: there is one redis server",
-                "write redis = 2 or more in [topology], or another phase",
+                "nothing is replicated: no redis server has a replica",
+                "write redis = 2 or more in [topology], and no redis-mode, or another phase",
             );
         }
         Ok(())

@@ -172,7 +172,7 @@ impl<'s> Chooser<'s> {
         match &event.what {
             What::Promoted { records, .. } => {
                 let kept =
-                    records.iter().any(|(key, owner)| key == self.key && self.is_owner(owner));
+                    records.iter().any(|(key, owner)| **key == *self.key && self.is_owner(owner));
                 Some(if kept { 4 } else { 1 })
             }
             What::MasterSwitched { .. } if self.said.contains(&event.id) => Some(3),
@@ -222,7 +222,7 @@ pub(super) fn told_applications(history: &History, owners: &BTreeSet<&str>) -> B
     for event in history.iter() {
         match &event.what {
             What::RecordSet { owner, .. }
-                if owners.contains(owner.as_str()) && !told.contains(owner) =>
+                if owners.contains(&**owner) && !told.contains(&**owner) =>
             {
                 last.insert(owner, event.id);
             }
@@ -250,7 +250,7 @@ pub(super) fn join_replies(scenes: &mut Vec<Scene<'_>>) {
         let joins = match (request, reply) {
             (What::RecordSet { owner, .. }, What::AcquireReturned { attempt, .. })
             | (What::RecordReleased { owner, .. }, What::ReleaseReturned { attempt, .. }) => {
-                attempt.to_string() == *owner
+                attempt.to_string() == **owner
             }
             _ => false,
         };

@@ -197,7 +197,7 @@ impl<'a> Teller<'a> {
         let node = &*event.node;
         match &event.what {
             What::Promoted { offset, records } => {
-                let record = records.iter().find(|(key, _)| key == self.key);
+                let record = records.iter().find(|(key, _)| **key == *self.key);
                 let outcome = match record {
                     Some((key, owner)) => format!("with {key} of {owner}"),
                     None => format!("without {}", self.key),
@@ -384,7 +384,7 @@ fn mark_finding(history: &History, finding: &Finding, wrong: &mut BTreeMap<Event
             let owner = owners().next().unwrap_or_default();
             let strays = |event: &&Event| {
                 event.at_us >= finding.from_us
-                    && matches!(&event.what, What::Effect { owner: by, accepted: true, .. } if by == owner)
+                    && matches!(&event.what, What::Effect { owner: by, accepted: true, .. } if **by == *owner)
             };
             history.iter().find(strays).map(|event| (event.id, "beyond its promise"))
         }
@@ -408,7 +408,7 @@ fn mark_sales(history: &History, finding: &Finding, wrong: &mut BTreeMap<EventId
         else {
             continue;
         };
-        if *sold != unit || orders.contains(&order.as_str()) {
+        if *sold != unit || orders.contains(&&**order) {
             continue;
         }
         orders.push(order);

@@ -145,7 +145,7 @@ fn a_replaced_master_that_comes_back_empty_grants_as_well() {
 
 /// A lease of a second that ends after 600 ms, at `node`.
 fn ends_early(sample: Sample, node: &str) -> History {
-    let (key, owner) = (check::sample::KEY.into(), "app-1/1".to_owned());
+    let (key, owner) = (check::sample::KEY.into(), "app-1/1".into());
     let expired = What::RecordExpired { key, owner };
     sample.at(700).event(node, expired).at(750).grant_on(node, "app-2/1").end()
 }

@@ -99,8 +99,6 @@ struct Budget {
 /// A Lua state and the scripts that were loaded into it.
 pub(super) struct Engine {
     lua: Lua,
-    /// The table `redis`, where each run puts its `call`.
-    redis: Table,
     compile: Function,
     entry: Function,
     scripts: BTreeMap<Sha, Script>,
@@ -150,7 +148,7 @@ impl Engine {
         let functions = host::functions(&lua, &run_state)?;
         let locate = lua.create_function(|lua, ()| Ok(host::locate(lua)))?;
         let world = lua.create_table()?;
-        let (compile, redis, entry): (Function, Table, Function) = lua
+        let (compile, entry): (Function, Function) = lua
             .load(include_str!("script/prelude.lua"))
             .set_name("=prelude")
             .call((functions, locate, world, host::constants(&lua)?))?;
@@ -158,7 +156,6 @@ impl Engine {
         let budget = Arc::new(Budget::default());
         let engine = Engine {
             lua,
-            redis,
             compile,
             entry,
             scripts: BTreeMap::new(),
@@ -292,14 +289,15 @@ impl Engine {
         reply: &mut ReplyEncoder,
     ) -> mlua::Result<MultiValue> {
         let rest = call.arguments.from(3);
+        let unlimited = Unlimited::begin(&self.lua, self.memory_bytes)?;
         let parameters = self.parameters(keys, &rest)?;
         let run_state = &self.run_state;
         self.lua.scope(|scope| {
             let command = scope.create_function_mut(|lua, values: MultiValue| {
                 host::command(lua, call, run_state, &mut run, values, scratch, reply)
             })?;
-            self.redis.raw_set("call", command)?;
-            self.entry.call::<MultiValue>((function, parameters))
+            unlimited.end()?;
+            self.entry.call::<MultiValue>((function, command, parameters))
         })
     }
 
@@ -334,6 +332,36 @@ impl Engine {
             Some(Value::Boolean(false)) => Err(run_error(sha, values)),
             _ => Err([&b"ERR "[..], &run_error(sha, values).0].concat().into()),
         }
+    }
+}
+
+/// What is made for a run before it begins. Its size is the request's, so the limit is
+/// looked at once it is there: under a limit `mlua` makes every value in a protected call
+/// of its own, which costs several times what the value does.
+struct Unlimited<'a> {
+    lua: &'a Lua,
+    memory_bytes: usize,
+}
+
+impl<'a> Unlimited<'a> {
+    fn begin(lua: &'a Lua, memory_bytes: usize) -> mlua::Result<Self> {
+        lua.set_memory_limit(0)?;
+        Ok(Unlimited { lua, memory_bytes })
+    }
+
+    /// The limit holds again, also for what was made.
+    fn end(self) -> mlua::Result<()> {
+        if self.memory_bytes > 0 && self.lua.used_memory() > self.memory_bytes {
+            return Err(mlua::Error::MemoryError("not enough memory".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Unlimited<'_> {
+    fn drop(&mut self) {
+        // Fails only where Lua's memory is not ours to limit.
+        let _ = self.lua.set_memory_limit(self.memory_bytes);
     }
 }
 

@@ -319,9 +319,10 @@ local function enter(script, keys, arguments)
   return finish(xpcall(script, handler))
 end
 
--- Called with a script and either a number of keys and strings, or two tables, when there
--- are more strings than a function takes.
-return compile, redis, function(script, keys, ...)
+-- Called with a script, its `redis.call`, and either a number of keys and strings, or two
+-- tables, when there are more strings than a function takes.
+return compile, function(script, call, keys, ...)
+  rawset(redis, 'call', call)
   if type(keys) == 'number' then return enter(script, split(keys, ...)) end
   return enter(script, keys, ...)
 end

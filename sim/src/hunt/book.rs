@@ -1,0 +1,225 @@
+//! The book of a hunt: what its runs came to, counted as they come in.
+//!
+//! It keeps counts, one example of each distinct failure, and what came of single faults;
+//! never all runs, for a night has millions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::certificate::{Key, Outcome};
+use super::course::{Course, Source, Step};
+use super::{Quarry, Summary};
+use crate::check::{Kind, Verdict};
+use crate::report::layout::{counted, grouped};
+use crate::report::table::Tally;
+
+/// Failures of one signature.
+#[derive(Clone, Debug)]
+pub struct Catch {
+    /// How many runs.
+    pub runs: u64,
+    /// The first of them.
+    pub step: Step,
+    /// What it is, for people.
+    pub label: String,
+    /// What its worker told.
+    pub summary: Summary,
+}
+
+/// A single fault that broke something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breaker {
+    /// By its name on the menu.
+    pub fault: String,
+    /// At so many moments.
+    pub broke: u64,
+    /// Of so many at which it was tried.
+    pub tried: u64,
+    /// What was violated.
+    pub kinds: BTreeSet<Kind>,
+}
+
+/// Counts of one part of the coverage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Cell {
+    /// Runs.
+    pub tried: u64,
+    /// Of those, so many in which no fault did anything.
+    pub inert: u64,
+    /// Of those, so many violations.
+    pub broke: u64,
+}
+
+impl Cell {
+    fn add(&mut self, verdict: Verdict) {
+        self.tried += 1;
+        self.inert += u64::from(verdict == Verdict::Inert);
+        self.broke += u64::from(verdict == Verdict::Violation);
+    }
+}
+
+/// The book.
+#[derive(Debug, Default)]
+pub struct Book {
+    /// Of all runs.
+    pub tally: Tally,
+    /// Of the single faults.
+    pub singles: Tally,
+    /// Of the pairs.
+    pub pairs: Tally,
+    /// Of the drawn plans.
+    pub drawn: Tally,
+    /// Distinct failures, by their signature.
+    pub caught: BTreeMap<String, Catch>,
+    /// Single faults: kind of fault and operation of the moment.
+    pub coverage: BTreeMap<(&'static str, &'static str), Cell>,
+    /// What came of each single fault.
+    pub outcomes: BTreeMap<Key, Outcome>,
+    hasher: blake3::Hasher,
+}
+
+impl Book {
+    /// Writes down what a step brought.
+    pub fn add(&mut self, course: &Course, step: &Step, summary: &Summary) {
+        self.hasher.update(format!("{} {}\n", summary.seed, summary.trace).as_bytes());
+        self.tally.add(summary);
+        match step.source {
+            Source::Single(index) => {
+                self.singles.add(summary);
+                let trial = &course.trials()[index];
+                let operation = trial.moment.anchor.operation.name();
+                let cell = (trial.single.fault.kind.name(), operation);
+                self.coverage.entry(cell).or_default().add(summary.verdict);
+                self.outcomes.insert(trial.key(), Outcome::of(summary));
+            }
+            Source::Pair(..) => self.pairs.add(summary),
+            Source::Drawn => self.drawn.add(summary),
+        }
+        if is_failure(step, summary) {
+            let catch = self.caught.entry(summary.signature.clone()).or_insert_with(|| Catch {
+                runs: 0,
+                step: step.clone(),
+                label: course.label(step),
+                summary: summary.clone(),
+            });
+            catch.runs += 1;
+        }
+    }
+
+    /// One hash over the traces of all runs, in their order. 64 bits, hex.
+    pub fn trace(&self) -> String {
+        self.hasher.finalize().to_hex()[..16].to_owned()
+    }
+
+    /// The verdict on all of them (see [`Verdict::merge_drawn`]).
+    pub fn verdict(&self) -> Verdict {
+        Verdict::merge_drawn(self.tally.verdicts.keys().copied())
+    }
+
+    /// The distinct failures, what is wrong with us first, then the commonest.
+    pub fn failures(&self) -> Vec<(&String, &Catch)> {
+        let mut failures: Vec<(&String, &Catch)> = self.caught.iter().collect();
+        failures.sort_by_key(|(signature, catch)| {
+            let ours = matches!(catch.summary.verdict, Verdict::Internal | Verdict::Nondeterminism);
+            let is_violation = catch.summary.verdict == Verdict::Violation;
+            (!ours, !is_violation, std::cmp::Reverse(catch.runs), (*signature).clone())
+        });
+        failures
+    }
+
+    /// What was tried, of what there is to try: the part's name and its counts.
+    pub fn denominators(&self, quarry: &Quarry, course: &Course) -> Vec<(&'static str, String)> {
+        let mut lines = Vec::new();
+        let counts = |tally: &Tally| {
+            let broke = grouped(tally.ended(Verdict::Violation));
+            let inert = grouped(tally.ended(Verdict::Inert));
+            format!("{broke} broke, {inert} inert")
+        };
+        if let Some(survey) = course.survey() {
+            let all = grouped(course.trials().len() as u64);
+            let text = format!(
+                "{} of {all} tried, at {}: {}",
+                grouped(self.singles.runs),
+                counted(survey.moments.len() as u64, "moment"),
+                counts(&self.singles)
+            );
+            lines.push(("single faults", text));
+        }
+        if self.pairs.runs > 0 {
+            let (tried, all) = (grouped(self.pairs.runs), grouped(course.pairs()));
+            lines.push(("pairs", format!("{tried} of {all} tried: {}", counts(&self.pairs))));
+        }
+        if self.drawn.runs > 0 {
+            let text = format!(
+                "{} ({} draws): {}; {} took effect, {} did not",
+                grouped(self.drawn.runs),
+                quarry.draws.name(),
+                counts(&self.drawn),
+                counted(self.drawn.touched, "fault"),
+                grouped(self.drawn.inert),
+            );
+            lines.push(("drawn plans", text));
+        }
+        lines
+    }
+
+    /// The single faults that broke something: the fault, at how many moments of how many
+    /// it did, and which kinds of violation; those that did it most often first.
+    pub fn breakers(&self) -> Vec<Breaker> {
+        let mut of_fault: BTreeMap<&str, Breaker> = BTreeMap::new();
+        for ((_, fault), outcome) in &self.outcomes {
+            let breaker = of_fault.entry(fault).or_insert_with(|| Breaker {
+                fault: fault.clone(),
+                broke: 0,
+                tried: 0,
+                kinds: Default::default(),
+            });
+            breaker.tried += 1;
+            if outcome.verdict == Verdict::Violation {
+                breaker.broke += 1;
+                breaker.kinds.extend(outcome.violations.iter().copied());
+            }
+        }
+        let mut breakers: Vec<Breaker> =
+            of_fault.into_values().filter(|breaker| breaker.broke > 0).collect();
+        breakers.sort_by_key(|breaker| std::cmp::Reverse(breaker.broke));
+        breakers
+    }
+
+    /// What a safe hunt rests on; empty for one that is not safe.
+    pub fn rests_on(&self, course: &Course) -> Vec<String> {
+        if !self.verdict().is_safe() {
+            return Vec::new();
+        }
+        let mut lines = Vec::new();
+        let all = course.trials().len() as u64;
+        if all > 0 && self.singles.runs == all {
+            lines.push(format!(
+                "the certificate is clean: none of {} single faults broke anything, and {} of \
+                 them did something",
+                grouped(all),
+                grouped(all - self.singles.ended(Verdict::Inert))
+            ));
+        } else if self.singles.runs > 0 {
+            lines.push(format!(
+                "no certificate: {} of {} single faults were tried",
+                grouped(self.singles.runs),
+                grouped(all)
+            ));
+        }
+        if self.pairs.runs > 0 {
+            lines.push(format!("none of {} broke anything", counted(self.pairs.runs, "pair")));
+        }
+        lines.extend(self.drawn.bound());
+        lines
+    }
+}
+
+/// Whether a run is told as a failure. A single fault or a pair that does nothing is
+/// counted in the coverage, and is no failure.
+pub fn is_failure(step: &Step, summary: &Summary) -> bool {
+    let is_inert = summary.verdict == Verdict::Inert && step.source != Source::Drawn;
+    !summary.verdict.is_safe() && !is_inert
+}

@@ -1,0 +1,335 @@
+//! A campaign: a hunt whose folder holds everything that it has run, so that it can be
+//! interrupted at any moment and go on, be divided into shards, and be put together again.
+//!
+//! | file | what |
+//! |---|---|
+//! | `campaign.json` | which hunt this is; another hunt is refused here |
+//! | `runs.ndjson` | one line for each run, in order; the journal that a later start reads |
+//! | `elapsed` | seconds hunted so far |
+//! | `*.toml` | the plan of each failure |
+//! | `certificate-*.txt`, `summary.md`, `junit.xml`, `evidence.md` | written at the end |
+//!
+//! A line that a kill or a full disk cut short is cut off at the next start, and its run is
+//! made again: equal plans give equal runs.
+//!
+//! Order of things: [`Identity`] says which hunt, [`Journal`] keeps the lines, [`merge`]
+//! puts shards together; [`evidence`], [`markdown`], [`junit`] and [`annotations`] tell.
+
+pub mod annotations;
+pub mod evidence;
+pub mod junit;
+pub mod markdown;
+pub mod merge;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::course::{Seeds, Shard, Step, Strategy};
+use super::{Quarry, Summary};
+use crate::check::{Kind, Verdict};
+
+/// Version of the folder's files.
+pub const SCHEMA: u32 = 1;
+
+/// Which hunt a folder belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Identity {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Version of lockstorm.
+    pub lockstorm: String,
+    /// Hash of the program: another build may give other runs.
+    pub build: String,
+    /// What is hunted.
+    pub quarry: Quarry,
+    /// How.
+    pub strategy: Strategy,
+    /// From which seeds.
+    pub seeds: Seeds,
+    /// How many runs, if that was said.
+    pub runs: Option<u64>,
+    /// Whether it goes on until its time is over.
+    pub endless: bool,
+    /// Which part of the hunt.
+    pub shard: Option<Shard>,
+}
+
+impl Identity {
+    /// What differs from `other`, by the flag that says it; `None` if nothing does.
+    pub fn difference(&self, other: &Identity) -> Option<String> {
+        let text = |value: &dyn std::fmt::Debug| format!("{value:?}");
+        let runs = |identity: &Identity| identity.runs.map_or("none".to_owned(), |n| n.to_string());
+        let shard = |identity: &Identity| {
+            identity
+                .shard
+                .map_or("none".to_owned(), |shard| format!("{}/{}", shard.index, shard.of))
+        };
+        let pairs = [
+            ("--scenario", self.quarry.scenario.clone(), other.quarry.scenario.clone()),
+            ("--lock", self.quarry.lock.clone(), other.quarry.lock.clone()),
+            ("--fence", self.quarry.fence.name().to_owned(), other.quarry.fence.name().to_owned()),
+            ("--engine", self.quarry.engine.clone(), other.quarry.engine.clone()),
+            ("--draws", self.quarry.draws.name().to_owned(), other.quarry.draws.name().to_owned()),
+            ("--set", text(&self.quarry.settings), text(&other.quarry.settings)),
+            ("--calm", text(&!self.quarry.faults), text(&!other.quarry.faults)),
+            ("--strategy", self.strategy.name().to_owned(), other.strategy.name().to_owned()),
+            ("--seed", self.seeds.first.to_string(), other.seeds.first.to_string()),
+            ("--seed", self.seeds.calm.to_string(), other.seeds.calm.to_string()),
+            ("--seeds", runs(self), runs(other)),
+            ("--for", text(&self.endless), text(&other.endless)),
+            ("--shard", shard(self), shard(other)),
+            ("version", self.lockstorm.clone(), other.lockstorm.clone()),
+            ("build", self.build.clone(), other.build.clone()),
+        ];
+        let differs = pairs.into_iter().find(|(_, a, b)| a != b);
+        differs.map(|(name, here, there)| format!("{name} is {here} here and {there} there"))
+    }
+}
+
+/// One line of the journal: a run without what follows from its number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Line {
+    /// Which step of the course.
+    pub number: u64,
+    /// How it ended.
+    pub verdict: Verdict,
+    /// What it was, for people; of failures only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub what: Option<String>,
+    /// Every kind that was found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<Kind>,
+    /// Those of them that are violations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub violations: Vec<Kind>,
+    /// What tells this failure from another; where it is not the verdict's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<String>,
+    /// The trace hash.
+    pub trace: String,
+    /// Grants to another owner than the one before.
+    pub handovers: u64,
+    /// Servers that became master.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failovers: u64,
+    /// Faults that did something.
+    pub showed: u64,
+    /// Faults that did not.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub inert: u64,
+    /// Steps of the engine.
+    pub steps: u64,
+    /// What went wrong inside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Line {
+    /// Of a step and what it brought.
+    pub fn new(step: &Step, summary: &Summary, what: Option<String>) -> Line {
+        let Summary { verdict, trace, handovers, failovers, steps, .. } = summary.clone();
+        let has_own_signature = summary.signature != verdict.id();
+        Line {
+            number: step.number,
+            verdict,
+            what,
+            kinds: summary.kinds.clone(),
+            violations: summary.violations.clone(),
+            signature: has_own_signature.then(|| summary.signature.clone()),
+            trace,
+            handovers,
+            failovers,
+            showed: summary.faults_showed,
+            inert: summary.faults_inert,
+            steps,
+            trouble: summary.trouble.clone(),
+        }
+    }
+
+    /// What the worker told of the step.
+    pub fn summary(&self, step: &Step) -> Summary {
+        Summary {
+            seed: step.task.seed(),
+            verdict: self.verdict,
+            kinds: self.kinds.clone(),
+            violations: self.violations.clone(),
+            signature: self.signature.clone().unwrap_or_else(|| self.verdict.id().to_owned()),
+            trace: self.trace.clone(),
+            handovers: self.handovers,
+            failovers: self.failovers,
+            faults_showed: self.showed,
+            faults_inert: self.inert,
+            steps: self.steps,
+            trouble: self.trouble.clone(),
+        }
+    }
+}
+
+/// The name of the identity's file.
+pub const IDENTITY_FILE: &str = "campaign.json";
+/// The name of the journal.
+pub const JOURNAL_FILE: &str = "runs.ndjson";
+const ELAPSED_FILE: &str = "elapsed";
+
+/// A campaign's folder, open for writing by this process alone.
+#[derive(Debug)]
+pub struct Journal {
+    folder: PathBuf,
+    file: File,
+    /// What was there when it was opened, in order.
+    known: std::collections::VecDeque<Line>,
+}
+
+impl Journal {
+    /// Opens the folder of this hunt, and makes it where it is not there.
+    ///
+    /// # Errors
+    /// One sentence with the mend: another hunt's folder, another process at work in it, a
+    /// damaged line, no room, no rights.
+    pub fn open(folder: &Path, identity: &Identity) -> Result<Journal, String> {
+        fs::create_dir_all(folder).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
+                format!("--out {}: is not a folder; name another", folder.display())
+            }
+            _ => {
+                let folder = folder.display();
+                format!("--out {folder}: no folder can be made here: {error}; name another")
+            }
+        })?;
+        let path = folder.join(IDENTITY_FILE);
+        match fs::read_to_string(&path) {
+            Ok(text) => {
+                let there = identity_of(&path, &text)?;
+                if let Some(difference) = identity.difference(&there) {
+                    let folder = folder.display();
+                    return Err(format!(
+                        "--out {folder}: another hunt is kept here: {difference}; name another \
+                         folder, or go on with that hunt"
+                    ));
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                write(&path, &format!("{:#}\n", serde_json::json!(identity)))?;
+            }
+            Err(error) => return Err(format!("{}: cannot be read: {error}", path.display())),
+        }
+        let path = folder.join(JOURNAL_FILE);
+        let failed = |error: io::Error| cannot_write(&path, &error);
+        let options = OpenOptions::new().read(true).append(true).create(true).clone();
+        let mut file = options.open(&path).map_err(failed)?;
+        if file.try_lock().is_err() {
+            return Err(format!("{}: another hunt is writing here; wait for it", path.display()));
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(failed)?;
+        // What was cut short is run again.
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        file.set_len(whole as u64).map_err(failed)?;
+        file.seek(SeekFrom::End(0)).map_err(failed)?;
+        let known = lines(&path, &bytes[..whole])?.into();
+        Ok(Journal { folder: folder.to_owned(), file, known })
+    }
+
+    /// The line of this step, if it was run before; lines are asked for in their order.
+    pub fn known(&mut self, step: &Step) -> Option<Line> {
+        self.known.pop_front_if(|line| line.number == step.number)
+    }
+
+    /// The number of the next line that was there; `None` when all were asked for.
+    pub fn next_number(&self) -> Option<u64> {
+        self.known.front().map(|line| line.number)
+    }
+
+    /// Adds a run.
+    ///
+    /// # Errors
+    /// One sentence, with the mend. What was written before stays.
+    pub fn add(&mut self, line: &Line) -> Result<(), String> {
+        let path = self.folder.join(JOURNAL_FILE);
+        let mut text = serde_json::to_vec(line).map_err(|error| error.to_string())?;
+        text.push(b'\n');
+        self.file.write_all(&text).map_err(|error| cannot_write(&path, &error))
+    }
+
+    /// How long was hunted in earlier starts, whole seconds of real time.
+    pub fn elapsed_s(&self) -> u64 {
+        let text = fs::read_to_string(self.folder.join(ELAPSED_FILE)).unwrap_or_default();
+        text.trim().parse().unwrap_or(0)
+    }
+
+    /// Writes down how long was hunted so far, and has the disk keep all lines.
+    ///
+    /// # Errors
+    /// As [`Journal::add`].
+    pub fn rest(&self, elapsed_s: u64) -> Result<(), String> {
+        let path = self.folder.join(JOURNAL_FILE);
+        self.file.sync_data().map_err(|error| cannot_write(&path, &error))?;
+        write(&self.folder.join(ELAPSED_FILE), &format!("{elapsed_s}\n"))
+    }
+
+    /// Writes one of the files of the end.
+    ///
+    /// # Errors
+    /// As [`Journal::add`].
+    pub fn conclude(&self, name: &str, text: &str) -> Result<(), String> {
+        write(&self.folder.join(name), text)
+    }
+}
+
+/// Reads which hunt a folder is of.
+pub(crate) fn identity_of(path: &Path, text: &str) -> Result<Identity, String> {
+    serde_json::from_str(text).map_err(|error| {
+        format!("{}: does not say which hunt this is: {error}; name another folder", path.display())
+    })
+}
+
+/// Reads whole lines.
+pub(crate) fn lines(path: &Path, bytes: &[u8]) -> Result<Vec<Line>, String> {
+    let mut lines: Vec<Line> = Vec::new();
+    for (index, text) in bytes.split(|byte| *byte == b'\n').enumerate() {
+        if text.is_empty() {
+            continue;
+        }
+        let (path, number) = (path.display(), index + 1);
+        let line: Line = serde_json::from_slice(text).map_err(|error| {
+            format!("{path}: line {number} is damaged: {error}; delete it and all after it")
+        })?;
+        if lines.last().is_some_and(|last| last.number >= line.number) {
+            return Err(format!(
+                "{path}: line {number} is out of order; delete it and all after it"
+            ));
+        }
+        lines.push(line);
+    }
+    Ok(lines)
+}
+
+/// Writes a file anew: beside it first, so that the old one stays until the new one is
+/// whole.
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    let beside = path.with_extension("new");
+    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
+    written.map_err(|error| {
+        let _ = fs::remove_file(&beside);
+        cannot_write(path, &error)
+    })
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> String {
+    let path = path.display();
+    let mend = "make room, or look at the folder's rights, and start again: what was written stays";
+    format!("{path}: cannot be written: {error}; {mend}")
+}
+
+#[cfg(test)]
+mod tests;

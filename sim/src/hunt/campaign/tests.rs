@@ -1,0 +1,150 @@
+use super::*;
+use crate::hunt::Task;
+use crate::hunt::course::Source;
+use crate::plan::{Fence, Seed};
+
+fn identity() -> Identity {
+    Identity {
+        schema: SCHEMA,
+        lockstorm: "0.1.0".to_owned(),
+        build: "aaaa".to_owned(),
+        quarry: Quarry::new("redis-failover", "redis", Fence::Full),
+        strategy: Strategy::Portfolio,
+        seeds: Seeds { first: Seed(7), calm: Seed(0) },
+        runs: Some(100),
+        endless: false,
+        shard: None,
+    }
+}
+
+fn step(number: u64) -> Step {
+    Step { number, source: Source::Drawn, task: Task::Drawn(Seed(number)) }
+}
+
+fn line(number: u64) -> Line {
+    let lost = Summary::lost(Seed(number), "why".to_owned());
+    let summary = Summary { trace: "bbbb".to_owned(), steps: 7, ..lost };
+    Line::new(&step(number), &summary, Some("what it was".to_owned()))
+}
+
+#[test]
+fn a_line_that_was_cut_short_is_cut_off_and_the_others_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut journal = Journal::open(folder.path(), &identity()).unwrap();
+    for number in 0..3 {
+        journal.add(&line(number)).unwrap();
+    }
+    drop(journal);
+    let path = folder.path().join(JOURNAL_FILE);
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() - 5]).unwrap();
+    let mut journal = Journal::open(folder.path(), &identity()).unwrap();
+    assert_eq!(journal.known(&step(0)), Some(line(0)));
+    assert_eq!(journal.known(&step(1)), Some(line(1)));
+    assert_eq!(journal.known(&step(2)), None);
+    assert_eq!(journal.next_number(), None);
+    journal.add(&line(2)).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), bytes);
+}
+
+#[test]
+fn a_line_gives_back_what_the_worker_told() {
+    let lost = Summary::lost(Seed(3), "why".to_owned());
+    let full = Summary {
+        signature: "oversell pause@holder".to_owned(),
+        kinds: vec![Kind::Oversell],
+        violations: vec![Kind::Oversell],
+        failovers: 2,
+        ..lost.clone()
+    };
+    for summary in [lost, full] {
+        let line = Line::new(&step(3), &summary, None);
+        let text = serde_json::to_string(&line).unwrap();
+        let read: Line = serde_json::from_str(&text).unwrap();
+        assert_eq!(read.summary(&step(3)), summary);
+    }
+}
+
+#[test]
+fn what_is_not_this_hunt_is_refused_in_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = |identity: &Identity| Journal::open(folder.path(), identity);
+    let journal = open(&identity()).unwrap();
+    let mut errors = vec![open(&identity()).unwrap_err()];
+    drop(journal);
+    errors.push(
+        open(&Identity { seeds: Seeds { first: Seed(8), calm: Seed(0) }, ..identity() })
+            .unwrap_err(),
+    );
+    errors.push(open(&Identity { build: "cccc".to_owned(), ..identity() }).unwrap_err());
+    let path = folder.path().join(JOURNAL_FILE);
+    fs::write(&path, "{\"number\":1}\n{\"number\":2}\n").unwrap();
+    errors.push(open(&identity()).unwrap_err());
+    fs::write(folder.path().join(IDENTITY_FILE), "{}").unwrap();
+    errors.push(open(&identity()).unwrap_err());
+    errors.push(Journal::open(&path, &identity()).unwrap_err());
+    let told = errors.join("\n").replace(&folder.path().display().to_string(), "FOLDER");
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn shards_are_put_together_and_what_is_missing_is_told() {
+    let top = tempfile::tempdir().unwrap();
+    let shard = |index: u64, numbers: &[u64]| {
+        let folder = top.path().join(index.to_string());
+        let identity = Identity { shard: Some(Shard { index, of: 2 }), ..identity() };
+        let mut journal = Journal::open(&folder, &identity).unwrap();
+        for number in numbers {
+            journal.add(&line(*number)).unwrap();
+        }
+        folder
+    };
+    // Run 0 is made by both.
+    let (one, two) = (shard(1, &[0, 2, 4]), shard(2, &[0, 1, 3]));
+    let merged = merge::merge(&[two.clone(), one.clone()]).unwrap();
+    assert_eq!(merged.identity, identity());
+    assert_eq!(merged.lines, (0..5).map(line).collect::<Vec<_>>());
+    let mut errors = vec![
+        merge::merge(&[]).unwrap_err(),
+        merge::merge(std::slice::from_ref(&two)).unwrap_err(),
+        merge::merge(&[one.clone(), one.clone()]).unwrap_err(),
+        merge::merge(&[one.clone(), top.path().to_owned()]).unwrap_err(),
+    ];
+    let other = serde_json::to_string(&line(0)).unwrap().replace("bbbb", "cccc");
+    fs::write(two.join(JOURNAL_FILE), format!("{other}\n")).unwrap();
+    errors.push(merge::merge(&[one, two]).unwrap_err());
+    let told = errors.join("\n").replace(&top.path().display().to_string(), "TOP");
+    insta::assert_snapshot!(told);
+}
+
+fn told() -> Vec<markdown::Told> {
+    vec![
+        markdown::Told {
+            signature: "double-grant pause@holder".to_owned(),
+            runs: 12,
+            verdict: Verdict::Violation,
+            label: "partition holder | stock at read applied".to_owned(),
+            confirmation: Some("turmoil 0.7: confirmed".to_owned()),
+            reproduce: "lockstorm replay 'a & b.toml'".to_owned(),
+            seed: "0x000000000000002a".to_owned(),
+            block: "VIOLATION <\"…\">\n100 %".to_owned(),
+        },
+        markdown::Told {
+            signature: "inert".to_owned(),
+            runs: 1,
+            verdict: Verdict::Inert,
+            label: "seed 0x13".to_owned(),
+            confirmation: None,
+            reproduce: "lockstorm run --seed 0x13".to_owned(),
+            seed: "0x0000000000000013".to_owned(),
+            block: "INERT".to_owned(),
+        },
+    ]
+}
+
+#[test]
+fn what_ci_reads() {
+    let book = crate::hunt::book::Book::default();
+    insta::assert_snapshot!("junit", junit::junit(&identity(), &book, &told()));
+    insta::assert_snapshot!("annotations", annotations::annotations(&told()).join("\n"));
+}

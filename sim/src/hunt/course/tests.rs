@@ -1,0 +1,99 @@
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::check::Verdict;
+use crate::engine::event::EventEngine;
+use crate::plan::Fence;
+
+fn course(strategy: Strategy, budget: Option<u64>) -> Course {
+    let quarry = Quarry::new("redis-single", "redis", Fence::Off);
+    let seeds = Seeds { first: Seed(7), calm: Seed(7) };
+    Course::new(&quarry, &EventEngine, strategy, seeds, budget, false).unwrap()
+}
+
+/// What a worker might have told: every third is inert, every seventh breaks.
+fn told(step: &Step) -> Summary {
+    let lost = Summary::lost(step.task.seed(), String::new());
+    let verdict = match step.number {
+        number if number % 7 == 0 => Verdict::Violation,
+        _ => Verdict::Safe,
+    };
+    let faults_showed = u64::from(step.number % 3 != 0);
+    Summary { verdict, faults_showed, trace: "aaaa".to_owned(), trouble: None, ..lost }
+}
+
+fn walk(course: &mut Course, shard: Option<Shard>) -> Vec<Step> {
+    let mut steps = Vec::new();
+    loop {
+        let round = course.next_round();
+        if round.is_empty() {
+            return steps;
+        }
+        for step in
+            round.iter().filter(|step| course.is_of(step, shard)).cloned().collect::<Vec<_>>()
+        {
+            course.note(&step, &told(&step));
+            steps.push(step);
+        }
+    }
+}
+
+#[test]
+fn a_course_is_the_same_every_time_and_keeps_its_budget() {
+    for strategy in [Strategy::Certify, Strategy::Pairs, Strategy::Swarm, Strategy::Portfolio] {
+        let steps = walk(&mut course(strategy, Some(1_500)), None);
+        assert_eq!(steps, walk(&mut course(strategy, Some(1_500)), None));
+        let all = course(strategy, None).trials().len();
+        let expected = if strategy == Strategy::Certify { all.min(1_500) } else { 1_500 };
+        assert_eq!(steps.len(), expected, "{strategy:?}");
+        let numbers: Vec<u64> = steps.iter().map(|step| step.number).collect();
+        assert_eq!(numbers, (0..expected as u64).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_certificate_tries_everything_once() {
+    let mut course = course(Strategy::Certify, None);
+    let steps = walk(&mut course, None);
+    let keys: BTreeSet<Key> = steps.iter().filter_map(|step| course.key(step)).collect();
+    assert_eq!(keys.len(), course.trials().len());
+    assert_eq!(keys.len(), steps.len());
+}
+
+#[test]
+fn a_portfolio_has_some_of_each_and_no_pair_twice() {
+    let steps = walk(&mut course(Strategy::Portfolio, Some(3_000)), None);
+    let mut pairs = BTreeSet::new();
+    let (mut singles, mut drawn) = (0, 0);
+    for step in &steps {
+        match step.source {
+            Source::Single(_) => singles += 1,
+            Source::Pair(a, b) => assert!(a < b && pairs.insert((a, b))),
+            Source::Drawn => drawn += 1,
+        }
+    }
+    assert_eq!(singles, course(Strategy::Portfolio, None).trials().len());
+    assert!(pairs.len() > 500 && drawn > 500, "{} {drawn}", pairs.len());
+    let first = |source: fn(&Source) -> bool| steps.iter().position(|step| source(&step.source));
+    assert!(first(|source| matches!(source, Source::Drawn)) < Some(200));
+}
+
+#[test]
+fn shards_make_every_step_and_agree_about_it() {
+    for strategy in [Strategy::Certify, Strategy::Pairs, Strategy::Swarm, Strategy::Portfolio] {
+        let whole = walk(&mut course(strategy, Some(1_800)), None);
+        let mut merged = BTreeMap::new();
+        let mut made = 0;
+        for index in 1..=3 {
+            for step in walk(&mut course(strategy, Some(1_800)), Some(Shard { index, of: 3 })) {
+                made += 1;
+                let known = merged.insert(step.number, step.clone());
+                assert!(known.is_none_or(|known| known == step));
+            }
+        }
+        assert_eq!(merged.into_values().collect::<Vec<_>>(), whole);
+        if matches!(strategy, Strategy::Certify | Strategy::Swarm) {
+            assert_eq!(made, whole.len(), "nothing twice");
+        }
+    }
+}

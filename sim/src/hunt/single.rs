@@ -1,0 +1,346 @@
+//! The menu of a certificate: every single fault that makes sense at a moment.
+//!
+//! Who is struck follows from the moment: the client whose operation it is (the *holder*),
+//! the master, one replica (they are alike), the failover controller, the stock, and the
+//! links between them. For how long follows from the plan: *briefly* (half a command
+//! timeout: nobody gives up), *through a takeover* (the controller replaces the master, the
+//! lease goes on), *past the lease*. So the menu fits any scenario, and its names say roles
+//! and not numbers: they stay when a scenario's times change.
+//!
+//! Not on the menu: disks, as long as no server of a scenario has one; and the tolerances
+//! of a sound clock beside one sample of them.
+
+use crate::plan::{Anchor, Fault, FaultKind, Micros, Operation, Phase, Plan, STOCK_NODE, When};
+
+/// A fault of the menu.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Single {
+    /// What it is, with roles for nodes.
+    pub name: String,
+    /// What it is, at the moment's anchor.
+    pub fault: Fault,
+}
+
+/// The master of the beginning.
+const MASTER: &str = "redis-1";
+
+/// The sentinel that is struck where one of them is.
+const SENTINEL: &str = "sentinel-1";
+
+/// How long a fault lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Length {
+    /// Half a command timeout.
+    Brief,
+    /// Longer than the controller takes, shorter than a lease.
+    Takeover,
+    /// Longer than the lease.
+    PastLease,
+    /// Until the storm is over.
+    Rest,
+}
+
+impl Length {
+    fn name(self) -> &'static str {
+        match self {
+            Length::Brief => "briefly",
+            Length::Takeover => "through a takeover",
+            Length::PastLease => "past the lease",
+            Length::Rest => "to the end",
+        }
+    }
+
+    /// `None` until the storm is over.
+    fn lasts(self, plan: &Plan) -> Option<Micros> {
+        let lease_us = plan.lock.lease.0;
+        let us = match self {
+            Length::Brief => plan.lock.command_timeout.0 / 2,
+            Length::Takeover => takeover_us(plan),
+            Length::PastLease => lease_us + lease_us / 10,
+            Length::Rest => return None,
+        };
+        Some(Micros(us.max(1_000))).filter(|lasts| *lasts < plan.duration)
+    }
+}
+
+/// Twice as long as the controller lets a silent master be, and half a second to act.
+fn takeover_us(plan: &Plan) -> u64 {
+    2 * plan.topology.down_after.0 + 500_000
+}
+
+use Length::{Brief, PastLease, Rest, Takeover};
+
+/// The names of fault kinds that are never tried, and why.
+pub fn left_out(_plan: &Plan) -> Vec<(&'static str, &'static str)> {
+    let why = "no server of this scenario has a disk";
+    vec![("disk-slow", why), ("disk-stall", why), ("disk-error", why)]
+}
+
+/// Every single fault at `anchor`, in a fixed order. Those that the plan's rules refuse
+/// are not among them.
+pub fn menu(plan: &Plan, anchor: &Anchor) -> Vec<Single> {
+    let mut menu = Menu { plan, anchor, singles: Vec::new() };
+    menu.crashes();
+    menu.pauses();
+    menu.partitions();
+    menu.links();
+    menu.clocks();
+    menu.cancels();
+    menu.singles
+}
+
+struct Menu<'a> {
+    plan: &'a Plan,
+    anchor: &'a Anchor,
+    singles: Vec<Single>,
+}
+
+impl Menu<'_> {
+    fn holder(&self) -> String {
+        self.anchor.client.clone()
+    }
+
+    fn replicas(&self) -> Vec<String> {
+        self.plan.topology.redis_nodes().split_off(1)
+    }
+
+    fn has_sentinel(&self) -> bool {
+        self.plan.topology.sentinels > 0
+    }
+
+    /// The lengths that mean something here: without sentinels nobody takes over.
+    fn lengths(&self, lengths: &[Length]) -> Vec<Length> {
+        let without_twins = |length: &Length| match length {
+            Takeover => self.has_sentinel() && takeover_us(self.plan) < self.plan.lock.lease.0,
+            _ => true,
+        };
+        lengths.iter().copied().filter(without_twins).collect()
+    }
+
+    /// Adds a fault, unless the rules of plans refuse it.
+    fn add(&mut self, what: String, kind: FaultKind, length: Option<Length>) {
+        let name = match length {
+            Some(length) => format!("{what}, {}", length.name()),
+            None => what,
+        };
+        let when = When::After { anchor: self.anchor.clone(), delay: Micros(0) };
+        let mut fault = Fault::new(kind, when);
+        fault.lasts = length.and_then(|length| length.lasts(self.plan));
+        let tried = Plan { faults: vec![fault.clone()], ..self.plan.clone() };
+        if tried.check().is_ok() {
+            self.singles.push(Single { name, fault });
+        }
+    }
+
+    fn crashes(&mut self) {
+        let mut victims = vec![("master", MASTER.to_owned(), &[Brief, Rest][..])];
+        victims.extend(self.replicas().first().map(|node| ("replica", node.clone(), &[Rest][..])));
+        if self.has_sentinel() {
+            victims.push(("sentinel", SENTINEL.to_owned(), &[Rest][..]));
+        }
+        victims.push(("holder", self.holder(), &[Brief, Rest][..]));
+        for (role, node, lengths) in victims {
+            for length in lengths {
+                let process = FaultKind::ProcessCrash { node: node.clone() };
+                self.add(format!("process-crash {role}"), process, Some(*length));
+                let machine = FaultKind::MachineCrash { node: node.clone() };
+                self.add(format!("machine-crash {role}"), machine, Some(*length));
+            }
+        }
+    }
+
+    fn pauses(&mut self) {
+        let mut victims = vec![
+            ("holder", self.holder(), &[Brief, Takeover, PastLease][..]),
+            ("master", MASTER.to_owned(), &[Brief, Takeover, PastLease][..]),
+        ];
+        victims.extend(
+            self.replicas().first().map(|node| ("replica", node.clone(), &[PastLease][..])),
+        );
+        if self.has_sentinel() {
+            victims.push(("sentinel", SENTINEL.to_owned(), &[PastLease][..]));
+        }
+        victims.push(("stock", STOCK_NODE.to_owned(), &[Brief, PastLease][..]));
+        for (role, node, lengths) in victims {
+            for length in self.lengths(lengths) {
+                let kind = FaultKind::Pause { node: node.clone(), group: None };
+                self.add(format!("pause {role}"), kind, Some(length));
+            }
+        }
+        for group in ["redis-driver", "release"] {
+            let kind = FaultKind::Pause { node: self.holder(), group: Some(group.to_owned()) };
+            self.add(format!("pause holder's {group}"), kind, Some(PastLease));
+        }
+        for length in self.lengths(&[Takeover, PastLease]) {
+            self.add(
+                "hang holder".to_owned(),
+                FaultKind::Hang { node: self.holder() },
+                Some(length),
+            );
+        }
+    }
+
+    fn partitions(&mut self) {
+        let (holder, master) = (vec![self.holder()], vec![MASTER.to_owned()]);
+        let stock = vec![STOCK_NODE.to_owned()];
+        let (replicas, servers) = (self.replicas(), self.plan.topology.redis_nodes());
+        self.cut("holder", &holder, "servers", &servers, &[Brief, Takeover, PastLease]);
+        self.cut("holder", &holder, "stock", &stock, &[Brief, PastLease]);
+        if replicas.is_empty() {
+            return;
+        }
+        self.cut("holder", &holder, "master", &master, &[Takeover, PastLease]);
+        self.cut("master", &master, "replicas", &replicas, &[Takeover, PastLease]);
+        if !self.has_sentinel() {
+            return;
+        }
+        let sentinels = self.plan.topology.sentinel_nodes();
+        let cluster = [replicas, sentinels.clone()].concat();
+        self.cut("master", &master, "sentinels", &sentinels, &[PastLease]);
+        self.cut("master", &master, "replicas and sentinels", &cluster, &[Takeover, PastLease]);
+        let apps = self.plan.topology.app_nodes();
+        let others: Vec<String> = apps.into_iter().filter(|app| *app != holder[0]).collect();
+        let rest = [cluster.clone(), others.clone()].concat();
+        let minority = [master.clone(), holder.clone()].concat();
+        self.cut("master and holder", &minority, "the rest", &rest, &[Takeover, PastLease]);
+        let everybody = [cluster, holder, others].concat();
+        self.cut("master", &master, "everybody", &everybody, &[Takeover, PastLease]);
+    }
+
+    /// Both ways for each length; for the longest also each way alone.
+    fn cut(&mut self, one: &str, from: &[String], other: &str, to: &[String], lengths: &[Length]) {
+        for length in self.lengths(lengths) {
+            let kind = |from: &[String], to: &[String], one_way| FaultKind::Partition {
+                from: from.to_vec(),
+                to: to.to_vec(),
+                one_way,
+            };
+            self.add(format!("partition {one} | {other}"), kind(from, to, false), Some(length));
+            if length == PastLease {
+                self.add(format!("partition {one} > {other}"), kind(from, to, true), Some(length));
+                self.add(format!("partition {other} > {one}"), kind(to, from, true), Some(length));
+            }
+        }
+    }
+
+    fn links(&mut self) {
+        let (holder, master) = (vec![self.holder()], vec![MASTER.to_owned()]);
+        let stock = vec![STOCK_NODE.to_owned()];
+        let replicas = self.replicas();
+        let mut links = vec![
+            ("holder - master", holder.clone(), master.clone()),
+            ("holder - stock", holder, stock),
+        ];
+        if !replicas.is_empty() {
+            links.push(("master - replicas", master.clone(), replicas));
+            let kind = FaultKind::ReplicationStall { node: MASTER.to_owned() };
+            for length in self.lengths(&[Takeover, PastLease]) {
+                self.add("replication-stall master".to_owned(), kind.clone(), Some(length));
+            }
+        }
+        for (name, from, to) in links {
+            // Slower for long by a little; for a moment by more than the lease.
+            for (by, word, length) in
+                [(Brief, "a little", PastLease), (PastLease, "a lease", Brief)]
+            {
+                let extra = by.lasts(self.plan).unwrap_or(Micros(self.plan.duration.0 / 2));
+                let kind = FaultKind::SlowLink { from: from.clone(), to: to.clone(), extra };
+                self.add(format!("slow-link {name} by {word}"), kind, Some(length));
+            }
+            self.add(format!("reset {name}"), FaultKind::Reset { from, to }, None);
+        }
+    }
+
+    fn clocks(&mut self) {
+        const SLEW_PPM: u32 = 100_000;
+        let past_us = PastLease.lasts(self.plan).unwrap_or(self.plan.lock.lease).0;
+        let past_us = i64::try_from(past_us).unwrap_or(i64::MAX);
+        let mut owners = vec![("master", MASTER.to_owned()), ("holder", self.holder())];
+        owners.extend(self.replicas().first().map(|node| ("replica", node.clone())));
+        for (role, node) in owners {
+            for (word, by_us) in [("a lease ahead", past_us), ("a lease back", -past_us)] {
+                let kind = FaultKind::ClockStep { node: node.clone(), by_us };
+                self.add(format!("clock-step {role} {word}"), kind, Some(Rest));
+            }
+            if role == "replica" {
+                continue;
+            }
+            for (word, ppm) in [("+5%", 50_000), ("-5%", -50_000), ("+500ppm", 500)] {
+                let kind = FaultKind::ClockRate { node: node.clone(), ppm };
+                self.add(format!("clock-rate {role} {word}"), kind, Some(Rest));
+            }
+            let kind = FaultKind::ClockFreeze { node: node.clone() };
+            self.add(format!("clock-freeze {role}"), kind, Some(PastLease));
+            for (word, by_us) in [("+10%", past_us / 10), ("-10%", -(past_us / 10))] {
+                let kind = FaultKind::ClockSlew { node: node.clone(), by_us, ppm: SLEW_PPM };
+                self.add(format!("clock-slew {role} {word}, past the lease"), kind, None);
+            }
+        }
+    }
+
+    /// Futures are dropped at their first suspensions; there the moment is the beginning of
+    /// the operation.
+    fn cancels(&mut self) {
+        const SUSPENSIONS: u32 = 3;
+        let (operation, ordinal) = (self.anchor.operation, self.anchor.ordinal);
+        if self.anchor.phase != Phase::Invoked
+            || !matches!(operation, Operation::Acquire | Operation::Release)
+        {
+            return;
+        }
+        for suspension in 1..=SUSPENSIONS {
+            let (node, delay) = (self.holder(), Micros(0));
+            let kind = FaultKind::Cancel { node, operation, ordinal, suspension, delay };
+            self.add(format!("cancel holder at suspension {suspension}"), kind, None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::plan::Fence;
+    use crate::plan::scenario;
+
+    fn menu_of(scenario: &str, phase: Phase) -> (Plan, Vec<Single>) {
+        let plan = scenario::default_plan(scenario, "redis", Fence::Off).unwrap();
+        let anchor = Anchor::new("app-1", Operation::Acquire, 1, phase);
+        let singles = menu(&plan, &anchor);
+        (plan, singles)
+    }
+
+    #[test]
+    fn what_is_tried_at_a_moment() {
+        for scenario in ["redis-failover", "redis-single"] {
+            let (_, singles) = menu_of(scenario, Phase::Invoked);
+            let names: Vec<&str> = singles.iter().map(|single| single.name.as_str()).collect();
+            insta::assert_snapshot!(format!("menu_of_{scenario}"), names.join("\n"));
+        }
+    }
+
+    #[test]
+    fn every_single_is_possible_named_once_and_different() {
+        for scenario in scenario::SCENARIOS {
+            let (plan, singles) = menu_of(scenario.name, Phase::Invoked);
+            let names: BTreeSet<&String> = singles.iter().map(|single| &single.name).collect();
+            assert_eq!(names.len(), singles.len());
+            for (index, single) in singles.iter().enumerate() {
+                let plan = Plan { faults: vec![single.fault.clone()], ..plan.clone() };
+                assert!(plan.check().is_ok(), "{}", single.name);
+                let twin = singles[..index].iter().find(|other| other.fault == single.fault);
+                assert!(twin.is_none(), "{} and {}", single.name, twin.unwrap().name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_kind_but_those_left_out_is_on_the_menu() {
+        let (plan, singles) = menu_of("redis-failover", Phase::Invoked);
+        let kinds: BTreeSet<&str> = singles.iter().map(|s| s.fault.kind.name()).collect();
+        let left_out = left_out(&plan);
+        assert_eq!(kinds.len() + left_out.len(), 16, "{kinds:?}");
+        assert!(left_out.iter().all(|(kind, _)| !kinds.contains(kind)));
+    }
+}

@@ -1,0 +1,224 @@
+//! Goes the course of a hunt, round by round, and writes down what its runs bring.
+
+use std::io::{ErrorKind, IsTerminal, stderr};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use lockstorm_sim::hunt::book::{Book, is_failure};
+use lockstorm_sim::hunt::campaign::{Journal, Line};
+use lockstorm_sim::hunt::course::{Course, Source, Step, Strategy};
+use lockstorm_sim::hunt::{Quarry, Summary, Task, pack};
+
+use super::Setup;
+use crate::program::exit::Failure;
+use crate::program::plan_folder::PlanFolder;
+
+/// A hunt on its way.
+pub struct Walk<'a> {
+    setup: &'a Setup,
+    folder: Option<PlanFolder>,
+    /// Of a campaign.
+    pub journal: Option<Journal>,
+    /// Whether nothing is run: of a merged campaign all runs are known.
+    pub read_only: bool,
+    /// What the runs came to.
+    pub book: Book,
+    /// All failures, where all of them are told.
+    pub failures: Vec<(Step, Summary)>,
+    /// Why something could not be written; told after everything else.
+    pub unwritten: Option<Failure>,
+    began: Instant,
+    before: Duration,
+    bar: ProgressBar,
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long a campaign lasts; no storm reads it")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+impl<'a> Walk<'a> {
+    /// Nothing has been run yet.
+    pub fn new(setup: &'a Setup, folder: Option<PlanFolder>, journal: Option<Journal>) -> Walk<'a> {
+        let before = journal.as_ref().map_or(0, Journal::elapsed_s);
+        Walk {
+            setup,
+            folder,
+            journal,
+            read_only: false,
+            book: Book::default(),
+            failures: Vec::new(),
+            unwritten: None,
+            began: now(),
+            before: Duration::from_secs(before),
+            bar: ProgressBar::hidden(),
+        }
+    }
+
+    /// Whether every failure is told, and not only the first of each signature.
+    pub fn tells_all(&self) -> bool {
+        self.setup.strategy == Strategy::Swarm && !self.setup.is_campaign
+    }
+
+    /// How long was hunted, with earlier starts.
+    fn elapsed(&self) -> Duration {
+        self.before + now().duration_since(self.began)
+    }
+
+    fn is_over(&self) -> bool {
+        self.unwritten.is_some() && self.journal.is_some()
+            || self.setup.duration.is_some_and(|duration| self.elapsed() >= duration)
+    }
+
+    /// Goes on until the course or the time is over.
+    pub fn go(&mut self, course: &mut Course) -> Result<(), Failure> {
+        self.bar = progress("runs", course.budget());
+        loop {
+            let round = course.next_round();
+            let Some(last) = round.last().map(|step| step.number) else { break };
+            let shard = self.setup.shard;
+            let round: Vec<Step> =
+                round.into_iter().filter(|step| course.is_of(step, shard)).collect();
+            let mut to_run = Vec::new();
+            for step in round {
+                match self.journal.as_mut().and_then(|journal| journal.known(&step)) {
+                    Some(line) => {
+                        let summary = line.summary(&step);
+                        if self.read_only {
+                            self.keep_plan(&step, &summary);
+                        }
+                        self.take(course, &step, &summary);
+                    }
+                    None => to_run.push(step),
+                }
+            }
+            if let Some(journal) = &self.journal {
+                if journal.next_number().is_some_and(|next| next <= last) {
+                    return Err(Failure::usage(
+                        "the journal has runs that this hunt does not make; name another folder",
+                    ));
+                }
+                if self.read_only && journal.next_number().is_none() {
+                    // The end of what the shards have run.
+                    break;
+                }
+            }
+            if to_run.is_empty() || self.read_only {
+                continue;
+            }
+            if self.is_over() {
+                break;
+            }
+            self.run_round(course, &to_run)?;
+            if let Some(journal) = &self.journal {
+                let rested = journal.rest(self.elapsed().as_secs());
+                self.unwritten = self.unwritten.take().or(rested.err().map(Failure::Usage));
+            }
+            if self.is_over() {
+                break;
+            }
+        }
+        self.bar.finish_and_clear();
+        Ok(())
+    }
+
+    fn run_round(&mut self, course: &mut Course, steps: &[Step]) -> Result<(), Failure> {
+        let tasks: Vec<Task> = steps.iter().map(|step| step.task.clone()).collect();
+        let setup = self.setup;
+        if !setup.twice {
+            let mut steps = steps.iter();
+            return run(setup, &setup.quarry, &tasks, |summary| {
+                let Some(step) = steps.next() else { return false };
+                self.write_down(course, step, &summary);
+                self.take(course, step, &summary);
+                !self.is_over()
+            });
+        }
+        let mut passes = [Vec::new(), Vec::new()];
+        for pass in &mut passes {
+            run(setup, &setup.quarry, &tasks, |summary| {
+                pass.push(summary);
+                true
+            })?;
+        }
+        let [first, again] = passes;
+        for ((step, mut summary), again) in steps.iter().zip(first).zip(&again) {
+            summary.compare(again);
+            self.write_down(course, step, &summary);
+            self.take(course, step, &summary);
+        }
+        Ok(())
+    }
+
+    /// At once: a hunt that is interrupted has lost nothing that it had found. What cannot
+    /// be written is told after everything else.
+    fn write_down(&mut self, course: &Course, step: &Step, summary: &Summary) {
+        self.keep_plan(step, summary);
+        if let (Some(journal), None) = (&mut self.journal, &self.unwritten) {
+            let what = is_failure(step, summary).then(|| course.label(step));
+            let added = journal.add(&Line::new(step, summary, what));
+            self.unwritten = added.err().map(Failure::Usage);
+        }
+    }
+
+    /// Of a campaign, and of faults that were not drawn, the first of each signature.
+    fn keep_plan(&mut self, step: &Step, summary: &Summary) {
+        let is_first = !self.book.caught.contains_key(&summary.signature);
+        let is_kept = is_first || (step.source == Source::Drawn && self.journal.is_none());
+        if let (Some(folder), true) = (&self.folder, is_failure(step, summary) && is_kept) {
+            let kept = self.setup.quarry.plan_of(&step.task).map_err(Failure::from);
+            let kept = kept.and_then(|plan| folder.keep(&plan));
+            self.unwritten = self.unwritten.take().or(kept.err());
+        }
+    }
+
+    fn take(&mut self, course: &mut Course, step: &Step, summary: &Summary) {
+        course.note(step, summary);
+        self.book.add(course, step, summary);
+        if self.tells_all() && is_failure(step, summary) {
+            self.failures.push((step.clone(), summary.clone()));
+        }
+        let distinct = self.book.caught.len();
+        self.bar.set_message(format!("{distinct} distinct failures"));
+        self.bar.inc(1);
+    }
+
+    /// The folder of `--out`.
+    pub fn folder(&self) -> Option<&PlanFolder> {
+        self.folder.as_ref()
+    }
+}
+
+/// Runs tasks over the workers.
+pub fn run(
+    setup: &Setup,
+    quarry: &Quarry,
+    tasks: &[Task],
+    each: impl FnMut(Summary) -> bool,
+) -> Result<(), Failure> {
+    let (program, limit) = (&setup.examiner.program, setup.examiner.limit);
+    let result = pack::run(quarry, tasks, usize::from(setup.jobs), program, limit, each);
+    result.map_err(|error| match error.kind() {
+        ErrorKind::InvalidInput => Failure::usage(error),
+        _ => Failure::internal(error),
+    })
+}
+
+/// A progress bar where a terminal watches, nothing elsewhere.
+pub fn progress(what: &'static str, length: Option<u64>) -> ProgressBar {
+    if !stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let (bar, template) = match length {
+        Some(length) => (
+            ProgressBar::new(length),
+            "{bar:30} {pos}/{len} {prefix}  {per_sec}  {eta} left  {msg}",
+        ),
+        None => (ProgressBar::new_spinner(), "{pos} {prefix}  {per_sec}  {elapsed} so far  {msg}"),
+    };
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.set_prefix(what);
+    bar
+}

@@ -1,0 +1,136 @@
+//! Does shrinking find the smallest plan that fails in the same way?
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lockstorm_sim::check::Verdict;
+use lockstorm_sim::engine::event::EventEngine;
+use lockstorm_sim::plan::{Fence, Plan, Seed};
+use lockstorm_sim::shrink::{Limits, Shrunk, Signature, shrink};
+use lockstorm_sim::storm;
+
+/// Storms whose failures are shrunk here.
+const STORMS: [(&str, &str, Fence); 6] = [
+    ("redis-failover", "redis", Fence::Off),
+    ("redis-single", "redis", Fence::Off),
+    ("redis-failover", "redis", Fence::Write),
+    ("redis-long-lease", "redis", Fence::Off),
+    ("redis-failover", "none", Fence::Off),
+    ("redis-single", "none", Fence::Off),
+];
+
+/// The plans of failing seeds, each storm in its turn, no more than `each` of a signature.
+fn failing(wanted: usize, each: usize) -> Vec<(Plan, Signature)> {
+    let mut of_signature: BTreeMap<Signature, usize> = BTreeMap::new();
+    let mut found = Vec::new();
+    for seed in 0..5_000 {
+        for (scenario, lock, fence) in STORMS {
+            let plan = Plan::from_seed(scenario, lock, fence, Seed(seed)).unwrap();
+            let Some(signature) = Signature::of(&storm::run(&plan, &EventEngine)) else { continue };
+            let known = of_signature.entry(signature.clone()).or_default();
+            if *known < each {
+                *known += 1;
+                found.push((plan, signature));
+            }
+            if found.len() == wanted {
+                return found;
+            }
+        }
+    }
+    panic!("only {} failing seeds", found.len());
+}
+
+/// Runs the shrunk plan, and without each of its faults, in runs that know nothing of the
+/// search.
+fn hold(shrunk: &Shrunk, signature: &Signature) {
+    let plan = shrunk.plan();
+    let again = storm::run(plan, &EventEngine);
+    assert_eq!(again.trace_hash, shrunk.run.trace_hash, "{plan:?}");
+    assert_eq!(Signature::of(&again).as_ref(), Some(signature), "another bug: {plan:?}");
+    assert!(shrunk.is_minimal(), "not proved: {:?}", shrunk.without);
+    assert_eq!(shrunk.without.len(), plan.faults.len());
+    for without in &shrunk.without {
+        let mut less = plan.clone();
+        less.faults.remove(without.fault);
+        let run = storm::run(&less, &EventEngine);
+        assert_ne!(Signature::of(&run).as_ref(), Some(signature), "{without:?} of {plan:?}");
+        assert_eq!(Some(run.judgement.verdict), without.verdict);
+    }
+    if let Some(nearest) = &shrunk.nearest {
+        let verdict = storm::run(&nearest.plan, &EventEngine).judgement.verdict;
+        assert!(verdict == nearest.verdict && verdict.is_safe(), "{nearest:?}");
+    }
+    assert!(shrunk.replays <= Limits::default().replays, "{}", shrunk.replays);
+}
+
+/// Shrinks them and says how it went, a line each.
+fn campaign(plans: Vec<(Plan, Signature)>) {
+    let (mut faults, mut replays, mut kinds) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for (plan, signature) in plans {
+        let shrunk = shrink(&plan, &Limits::default()).unwrap();
+        hold(&shrunk, &signature);
+        let small = shrunk.plan();
+        println!(
+            "{:16} {} {:2} → {} faults, {} → {} clients, {:>3} units, {:>6}, {:>3} replays  {signature}  [{}]",
+            plan.scenario,
+            plan.seed,
+            plan.faults.len(),
+            small.faults.len(),
+            plan.topology.apps,
+            small.topology.apps,
+            small.workload.units,
+            small.duration.to_string(),
+            shrunk.replays,
+            shrunk.nearest.as_ref().map_or("-", |nearest| nearest.change.as_str()),
+        );
+        faults.push(small.faults.len());
+        replays.push(shrunk.replays);
+        kinds.insert(signature);
+    }
+    faults.sort_unstable();
+    replays.sort_unstable();
+    let middle = faults.len() / 2;
+    println!(
+        "{} plans of {} signatures: median {} faults (most {}), median {} replays (most {})",
+        faults.len(),
+        kinds.len(),
+        faults[middle],
+        faults[faults.len() - 1],
+        replays[middle],
+        replays[replays.len() - 1],
+    );
+    assert!(faults[middle] <= 3, "{faults:?}");
+}
+
+#[test]
+fn failures_of_many_kinds_shrink_to_what_each_needs() {
+    campaign(failing(8, 1));
+}
+
+/// The whole campaign: `cargo test --release -p lockstorm-sim --test shrinking -- --ignored
+/// --nocapture`.
+#[test]
+#[ignore = "takes a minute in a release build; the nightly runs it"]
+fn fifty_failures_shrink_to_what_each_needs() {
+    campaign(failing(50, 6));
+}
+
+#[test]
+fn the_limit_is_kept_and_the_best_so_far_stays() {
+    let (plan, signature) = failing(1, 1).remove(0);
+    for replays in [1, 5, 20] {
+        let shrunk = shrink(&plan, &Limits { replays }).unwrap();
+        assert!(shrunk.replays <= replays);
+        assert_eq!(shrunk.signature, signature);
+        assert_eq!(
+            Signature::of(&storm::run(shrunk.plan(), &EventEngine)),
+            Some(signature.clone())
+        );
+    }
+}
+
+#[test]
+fn a_plan_that_passes_is_not_shrunk() {
+    let plan = Plan::from_seed("redis-failover", "redis", Fence::Off, Seed(0)).unwrap();
+    let error = shrink(&plan.without_faults(), &Limits::default()).unwrap_err();
+    assert_eq!(error.verdict, Verdict::Safe);
+}
