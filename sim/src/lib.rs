@@ -13,6 +13,7 @@
 //! - [`report`]: telling people.
 //! - [`hunt`], [`shrink`], [`mod@explain`], [`seeds`]: searching, making what was found small,
 //!   saying what decided it, keeping it.
+//! - `proptest`, behind the feature of its name: plans as inputs of properties.
 //! - [`draw`]: keyed random draws.
 //!
 //! Dependencies point downwards in this picture: program → hunt, explain, seeds → shrink → storm →
@@ -34,6 +35,8 @@ pub mod fault;
 pub mod history;
 pub mod hunt;
 pub mod plan;
+#[cfg(feature = "proptest")]
+pub mod proptest;
 pub mod report;
 pub mod seeds;
 pub mod server;

@@ -104,12 +104,7 @@ pub fn run_with(plan: &Plan, engine: &dyn Engine, factory: &LockFactory) -> Run 
     staged(plan, engine, factory, None)
 }
 
-fn staged(
-    plan: &Plan,
-    engine: &dyn Engine,
-    factory: &LockFactory,
-    reseed: Option<Reseed>,
-) -> Run {
+fn staged(plan: &Plan, engine: &dyn Engine, factory: &LockFactory, reseed: Option<Reseed>) -> Run {
     if let Some(clause) = engine.cannot_express(plan) {
         return not_run(plan, engine, Judgement::not_expressible(), clause);
     }

@@ -103,7 +103,7 @@ fn campaign(plans: Vec<(Plan, Signature)>) {
 
 #[test]
 fn failures_of_many_kinds_shrink_to_what_each_needs() {
-    campaign(failing(8, 1));
+    campaign(failing(6, 1));
 }
 
 /// The whole campaign: `cargo test --release -p lockstorm-sim --test shrinking -- --ignored
@@ -121,7 +121,10 @@ fn the_limit_is_kept_and_the_best_so_far_stays() {
         let shrunk = shrink(&plan, &Limits { replays }).unwrap();
         assert!(shrunk.replays <= replays);
         assert_eq!(shrunk.signature, signature);
-        assert_eq!(Signature::of(&storm::run(shrunk.plan(), &EventEngine)), Some(signature.clone()));
+        assert_eq!(
+            Signature::of(&storm::run(shrunk.plan(), &EventEngine)),
+            Some(signature.clone())
+        );
     }
 }
 

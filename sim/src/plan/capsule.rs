@@ -80,7 +80,8 @@ pub(super) fn text(capsule: &str) -> Result<String, PlanError> {
         return Err(at("this is no capsule", whole));
     };
     if number != VERSION {
-        let what = format!("a capsule of version {} is not known here", quoted(&number.to_string()));
+        let what =
+            format!("a capsule of version {} is not known here", quoted(&number.to_string()));
         return Err(at(&what, "update lockstorm, or ask for the plan as a file"));
     }
     if packed.len() > LONGEST_BYTES {

@@ -22,15 +22,8 @@ pub(super) enum Dial {
 }
 
 impl Dial {
-    pub const ALL: [Dial; 7] = [
-        Dial::Lasts,
-        Dial::Delay,
-        Dial::At,
-        Dial::Extra,
-        Dial::Rate,
-        Dial::By,
-        Dial::CancelDelay,
-    ];
+    pub const ALL: [Dial; 7] =
+        [Dial::Lasts, Dial::Delay, Dial::At, Dial::Extra, Dial::Rate, Dial::By, Dial::CancelDelay];
 
     /// As plans call it.
     pub fn name(self) -> &'static str {
@@ -62,10 +55,9 @@ impl Dial {
                 FaultKind::SlowLink { extra, .. } | FaultKind::DiskSlow { extra, .. },
             ) => of(extra.0),
             (Dial::Rate, FaultKind::ClockRate { ppm, .. }) => Some(*ppm),
-            (
-                Dial::By,
-                FaultKind::ClockStep { by_us, .. } | FaultKind::ClockSlew { by_us, .. },
-            ) => Some(*by_us),
+            (Dial::By, FaultKind::ClockStep { by_us, .. } | FaultKind::ClockSlew { by_us, .. }) => {
+                Some(*by_us)
+            }
             (Dial::CancelDelay, FaultKind::Cancel { delay, .. }) => of(delay.0),
             _ => None,
         }

@@ -10,9 +10,9 @@ mod strikes;
 
 use std::ops::Range;
 
+use super::Without;
 use super::replay::Search;
 use super::signature::told;
-use super::Without;
 use crate::plan::Plan;
 
 /// So many rounds at most; the second mostly finds nothing more.

@@ -22,7 +22,8 @@ pub(super) fn earlier(search: &mut Search<'_>) {
         search.accept(candidate);
     }
     for (client, ordinal) in operations(search.plan()) {
-        let to = [1, 2, ordinal / 4, ordinal / 2].into_iter().filter(|to| (1..ordinal).contains(to));
+        let to =
+            [1, 2, ordinal / 4, ordinal / 2].into_iter().filter(|to| (1..ordinal).contains(to));
         let mut to: Vec<u32> = to.collect();
         to.sort_unstable();
         to.dedup();
@@ -81,7 +82,9 @@ pub(super) fn shorter(search: &mut Search<'_>) {
     let is_of_the_storm =
         |event: &&Event| !matches!(event.what, What::Ledger { .. } | What::StockCounted { .. });
     let events = finding.events.iter().filter_map(|id| run.history.get(*id));
-    let Some(last_us) = events.filter(is_of_the_storm).map(|event| event.at_us).max() else { return };
+    let Some(last_us) = events.filter(is_of_the_storm).map(|event| event.at_us).max() else {
+        return;
+    };
     let last_us = i64::try_from(last_us).unwrap_or(i64::MAX).max(SHORTEST_US);
     for digits in [1, 2] {
         let duration = Micros(rounded(last_us, digits, true).unsigned_abs());
