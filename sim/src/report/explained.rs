@@ -136,7 +136,7 @@ fn share(failed: u32, draws: u32) -> String {
     // Any is more than none.
     let full = if failed > 0 { full.max(1) } else { 0 };
     let bar: String = (0..CELLS).map(|cell| if cell < full { '#' } else { '.' }).collect();
-    format!("{bar} {:>4} of {draws:<4}  ", failed)
+    format!("{bar} {failed:>4} of {draws:<4}  ")
 }
 
 fn decided(decisive: &Decisive, draws: u32) -> String {
