@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use lockstorm::Host;
 use lockstorm::host::BoxFuture;
+use lockstorm::lock::redis::fair::{FairLock, FairOptions};
 use lockstorm::lock::redis::redlock::{Ask, Redlock, RedlockOptions};
+use lockstorm::lock::redis::reentrant::ReentrantLock;
+use lockstorm::lock::redis::sentinel::SentinelLock;
 use lockstorm::lock::redis::wait::{WaitLock, WaitOptions};
 use lockstorm::lock::redis::watchdog::{WatchdogLock, WatchdogOptions};
 use lockstorm::lock::redis::{Endpoint, Fencing, InvalidOptions, Options, RedisLock};
@@ -13,7 +16,8 @@ use lockstorm::lock::{Grant, Guard, GuardBackend, Lock, LockError, Owner, Releas
 
 use super::scene::REDIS_PORT;
 use crate::plan::scenario::LOCKS;
-use crate::plan::{self, Fence, Micros, Plan};
+use crate::plan::{self, Fence, Micros, Plan, SENTINEL_NODE};
+use crate::server::redis::failover;
 
 /// Builds the lock under test on a node.
 pub type LockFactory = Arc<dyn Fn(&Host, &Plan) -> Result<Arc<dyn Lock>, String> + Send + Sync>;
@@ -36,6 +40,15 @@ pub fn build(host: &Host, plan: &Plan) -> Result<Arc<dyn Lock>, String> {
             let (replicas, timeout) = (own.wait_replicas, own.wait_timeout.to_duration());
             let options = WaitOptions { redis: options, replicas, timeout };
             made(WaitLock::new(host.clone(), endpoint(plan), options))
+        }
+        "redis-sentinel" => {
+            made(SentinelLock::new(host.clone(), sentinels(), MASTER_NAME, options))
+        }
+        "redis-reentrant" => made(ReentrantLock::new(host.clone(), endpoint(plan), options)),
+        "redis-fair" => {
+            let waiter_timeout = own.waiter_timeout.to_duration();
+            let options = FairOptions { redis: options, waiter_timeout };
+            made(FairLock::new(host.clone(), endpoint(plan), options))
         }
         "redlock" => {
             let nodes = plan.topology.redis_nodes().into_iter();
@@ -84,13 +97,17 @@ fn options(plan: &Plan) -> Options {
     options
 }
 
+/// The name under which sentinels monitor the master.
+const MASTER_NAME: &str = "mymaster";
+
+fn sentinels() -> Vec<String> {
+    vec![format!("{SENTINEL_NODE}:{}", failover::PORT)]
+}
+
 /// Where the master is.
 fn endpoint(plan: &Plan) -> Endpoint {
     match plan.topology.sentinel {
-        true => Endpoint::Sentinel {
-            sentinels: vec!["sentinel-1:26379".to_owned()],
-            master_name: "mymaster".to_owned(),
-        },
+        true => Endpoint::Sentinel { sentinels: sentinels(), master_name: MASTER_NAME.to_owned() },
         false => Endpoint::Direct(format!("redis-1:{REDIS_PORT}")),
     }
 }

@@ -24,7 +24,7 @@
 //! What [`redis`](super) guarantees, and order: whoever finds the lock held, or others
 //! waiting, is given a number and a place in the queue beside the record, and the lowest
 //! number gets in next. A waiter keeps its place by asking again, every retry; nobody who
-//! came later is let in before it ([`Lock::bypass_bound`] is 0). One that has not been heard
+//! came later is let in before it (`bypass_bound` is 0). One that has not been heard
 //! of for the [waiter timeout](FairOptions::waiter_timeout) is dead and is dropped by whoever
 //! asks next; if it lives after all, it stands at the end. Giving up, or losing interest,
 //! leaves the queue.
@@ -56,7 +56,7 @@ use super::records::{Records, Taken};
 use super::script;
 use super::unsettled::Unsettled;
 use crate::host::{BoxFuture, Host};
-use crate::lock::{FencingToken, Guard, Lock, LockError, Owner};
+use crate::lock::{FencingToken, Guard, Lock, LockError, Owner, Promises};
 
 /// Options of the lock `redis-fair`. Make them with [`FairOptions::new`] and change fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,10 +130,8 @@ impl FairLock {
         });
         let retry = records.options().retry;
         let waits = !patience.is_zero();
-        let tried = until_granted(records.host(), retry, patience, || {
-            queue.stand(key, owner, waits)
-        })
-        .await;
+        let tried =
+            until_granted(records.host(), retry, patience, || queue.stand(key, owner, waits)).await;
         match tried {
             Ok(taken) => {
                 unsettled.settle();
@@ -166,19 +164,14 @@ impl Lock for FairLock {
         self.queue.records.takeover_bound() + self.queue.waiter_timeout
     }
 
-    fn bypass_bound(&self) -> Option<u32> {
-        Some(0)
+    fn promises(&self) -> Promises {
+        Promises { bypass_bound: Some(0), ..Promises::default() }
     }
 }
 
 impl Queue {
     /// Asks once, and stands in the queue if it `waits`; `None` while it is not its turn.
-    async fn stand(
-        &self,
-        key: &str,
-        owner: &Owner,
-        waits: bool,
-    ) -> Result<Option<Taken>, Failure> {
+    async fn stand(&self, key: &str, owner: &Owner, waits: bool) -> Result<Option<Taken>, Failure> {
         let (records, connection) = (&self.records, self.records.connection());
         let live = connection.ready().await?;
         let asked_at = records.host().monotonic();

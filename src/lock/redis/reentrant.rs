@@ -211,11 +211,7 @@ impl Shared {
     }
 }
 
-fn read_answer(
-    value: &Value,
-    asked_at: Duration,
-    tokens: bool,
-) -> Result<Option<Taken>, Failure> {
+fn read_answer(value: &Value, asked_at: Duration, tokens: bool) -> Result<Option<Taken>, Failure> {
     match value {
         Value::Nil => Ok(None),
         Value::Array(parts) => match parts[..] {

@@ -25,6 +25,16 @@ pub(super) enum Value {
     Hash(Hash),
 }
 
+impl Value {
+    /// What a watcher is told of it; see [`observe`](super::observe).
+    pub(super) fn told(&self) -> Option<&[u8]> {
+        match self {
+            Value::String(bytes) => Some(bytes),
+            Value::Hash(hash) => hash.iter().next().map(|(field, _)| field),
+        }
+    }
+}
+
 /// A type of values other than strings.
 pub(super) trait Kind: Default {
     fn of(value: &Value) -> Option<&Self>;
