@@ -28,10 +28,8 @@ pub(super) enum Value {
 impl Value {
     /// What a watcher is told of it; see [`observe`](super::observe).
     pub(super) fn told(&self) -> Option<&[u8]> {
-        match self {
-            Value::String(bytes) => Some(bytes),
-            Value::Hash(hash) => hash.iter().next().map(|(field, _)| field),
-        }
+        let string = self.string().map(|bytes| &**bytes);
+        string.or_else(|| Hash::of(self)?.iter().next().map(|(field, _)| field))
     }
 }
 
