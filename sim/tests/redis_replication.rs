@@ -57,6 +57,12 @@ impl Observer for Notes {
             Observation::SetRefused { key, value, present, .. } => {
                 format!("refused {}={} for {}", show(key), show(value), show(present))
             }
+            Observation::Field { key, field, value: Some(value), .. } => {
+                format!("field {}.{}={}", show(key), show(field), show(value))
+            }
+            Observation::Field { key, field, value: None, .. } => {
+                format!("no field {}.{}", show(key), show(field))
+            }
             Observation::Expiry { key, .. } => format!("expiry {}", show(key)),
             Observation::Deleted { key, .. } => format!("deleted {}", show(key)),
             Observation::Expired { key, .. } => format!("expired {}", show(key)),

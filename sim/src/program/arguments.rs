@@ -69,8 +69,8 @@ pub struct StormArguments {
     /// The scenario: redis-failover, redis-single, redis-long-lease or redlock-five.
     #[arg(long, default_value = "redis-failover")]
     pub scenario: String,
-    /// The lock under test: redis, redis-watchdog, redis-wait, redlock, or none (which must
-    /// fail).
+    /// The lock under test: redis, redis-watchdog, redis-wait, redis-sentinel,
+    /// redis-reentrant, redis-fair, redlock, or none (which must fail).
     #[arg(long, default_value = "redis")]
     pub lock: String,
     /// How much of the fence the stock uses.

@@ -37,6 +37,14 @@ pub(super) enum Value {
     SortedSet(SortedSet),
 }
 
+impl Value {
+    /// What a watcher is told of it; see [`observe`](super::observe).
+    pub(super) fn told(&self) -> Option<&[u8]> {
+        let string = self.string().map(|bytes| &**bytes);
+        string.or_else(|| Hash::of(self)?.iter().next().map(|(field, _)| field))
+    }
+}
+
 /// A type of values other than strings.
 pub(super) trait Kind: Default {
     fn of(value: &Value) -> Option<&Self>;

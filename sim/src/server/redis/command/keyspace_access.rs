@@ -84,7 +84,7 @@ fn remove_expired(
     pending: &mut Pending,
 ) {
     if let Some(entry) = state.databases[database].remove(key) {
-        let value = entry.value.string().map(Bytes::as_ref);
+        let value = entry.value.told();
         shared.observer.observe(&Observation::Expired { key, value });
         state.touch(database, key);
         pending.push(state, database, [&b"DEL"[..], key]);
@@ -203,6 +203,12 @@ impl Call<'_> {
         Ok(result)
     }
 
+    /// Tells that a field of a hash was set or removed.
+    pub(super) fn observe_field(&self, key: &[u8], field: &[u8], value: Option<&[u8]>) {
+        let origin = self.client.origin;
+        self.shared.observer.observe(&Observation::Field { origin, key, field, value });
+    }
+
     /// When a key expires, if it is there.
     pub(super) fn lookup_expiry(&mut self, key: &[u8]) -> Option<Option<i64>> {
         self.lookup(key).map(|entry| entry.expires_at_ms)
@@ -255,7 +261,7 @@ impl Call<'_> {
         self.shared.observer.observe(&Observation::Deleted {
             origin: self.client.origin,
             key,
-            value: entry.value.string().map(Bytes::as_ref),
+            value: entry.value.told(),
         });
         self.state.touch(database, key);
         true
@@ -264,11 +270,11 @@ impl Call<'_> {
     /// Changes when a key that was looked up expires.
     pub(super) fn put_expiry(&mut self, key: &[u8], expires_at_ms: Option<i64>) {
         let database = &mut self.state.databases[self.client.database];
-        let value = database.get(key).and_then(|entry| entry.value.string());
+        let value = database.get(key).and_then(|entry| entry.value.told());
         self.shared.observer.observe(&Observation::Expiry {
             origin: self.client.origin,
             key,
-            value: value.map(Bytes::as_ref),
+            value,
             expires_at_ms,
             now_ms: self.now_ms,
         });
@@ -285,7 +291,7 @@ impl Call<'_> {
                 self.shared.observer.observe(&Observation::Deleted {
                     origin: self.client.origin,
                     key,
-                    value: entry.value.string().map(Bytes::as_ref),
+                    value: entry.value.told(),
                 });
             }
             old[number] = std::mem::take(database);
