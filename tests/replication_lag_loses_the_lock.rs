@@ -137,7 +137,7 @@ for = "3s"
 [[fault]]
 kind = "partition"
 from = ["redis-1", "app-1"]
-to = ["redis-2", "redis-3", "sentinel-1", "app-2"]
+to = ["redis-2", "redis-3", "sentinel-1", "sentinel-2", "sentinel-3", "app-2"]
 after = "app-1 acquire 1 returned"
 for = "3s"
 "#);

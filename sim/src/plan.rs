@@ -166,20 +166,18 @@ pub struct Topology {
     pub redis: u16,
     /// Whether they know nothing of each other: all masters, no replicas.
     pub independent: bool,
-    /// Whether the failover controller `sentinel-1` is there.
-    pub sentinel: bool,
+    /// Sentinels `sentinel-1` to `sentinel-n`, of which a majority decides; none: nobody
+    /// replaces a master.
+    pub sentinels: u16,
     /// Clients `app-1` to `app-n`.
     pub apps: u16,
     /// Median one-way latency of every link.
     pub latency: Micros,
     /// Sigma of the lognormal latency, thousandths.
     pub latency_sigma_milli: u32,
-    /// How long the controller lets a silent master be before it replaces it.
+    /// How long a sentinel lets an instance be silent before it takes it for down.
     pub down_after: Micros,
 }
-
-/// The node of the failover controller.
-pub const SENTINEL_NODE: &str = "sentinel-1";
 
 /// The node of the guarded stock; always there.
 pub const STOCK_NODE: &str = "stock-1";
@@ -195,16 +193,25 @@ impl Topology {
         (1..=self.redis).map(|number| format!("redis-{number}")).collect()
     }
 
+    /// `sentinel-1` to `sentinel-n`.
+    pub fn sentinel_nodes(&self) -> Vec<String> {
+        (1..=self.sentinels).map(|number| format!("sentinel-{number}")).collect()
+    }
+
+    /// So many sentinels must agree that a master is down: a majority of them.
+    pub fn quorum(&self) -> u16 {
+        self.sentinels / 2 + 1
+    }
+
     /// `app-1` to `app-n`.
     pub fn app_nodes(&self) -> Vec<String> {
         (1..=self.apps).map(|number| format!("app-{number}")).collect()
     }
 
-    /// Every node: the Redis servers, the controller if it is there, the stock, the
-    /// clients.
+    /// Every node: the Redis servers, the sentinels, the stock, the clients.
     pub fn nodes(&self) -> Vec<String> {
         let mut nodes = self.redis_nodes();
-        nodes.extend(self.sentinel.then(|| SENTINEL_NODE.to_owned()));
+        nodes.extend(self.sentinel_nodes());
         nodes.push(STOCK_NODE.to_owned());
         nodes.extend(self.app_nodes());
         nodes

@@ -19,6 +19,7 @@ pub mod place;
 pub mod repeat;
 pub mod reseed;
 pub mod scene;
+mod sentinels;
 
 use std::sync::Arc;
 

@@ -124,8 +124,13 @@ impl<'a> Told<'a> {
 
     /// Where it was told that the lock's master is down, for this promotion.
     fn down(&self, promotion: &Event) -> &'a Event {
+        let elected = |event: &&Event| matches!(event.what, What::LeaderElected { .. });
+        let leader = self.events().filter(elected).rfind(|leader| leader.id < promotion.id);
+        let leader = leader.expect("+elected-leader");
         let mut downs = self.events().filter(|event| matches!(event.what, What::MasterDown { .. }));
-        downs.rfind(|down| down.id < promotion.id).expect("+odown")
+        downs
+            .rfind(|down| down.id < promotion.id && down.node == leader.node)
+            .expect("+odown of the leader")
     }
 
     fn in_story(&self, event: &Event) -> bool {

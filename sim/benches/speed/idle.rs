@@ -1,5 +1,5 @@
-//! Idle clusters: real servers with their crons, replication heartbeats and failover
-//! controllers, and nobody who asks them anything.
+//! Idle clusters: real servers with their crons, replication heartbeats and sentinels, and
+//! nobody who asks them anything.
 
 use std::sync::Arc;
 
@@ -7,21 +7,21 @@ use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::engine::world::World;
 use lockstorm_sim::engine::{Engine, Factory, Kernel, Links, Stage};
 use lockstorm_sim::history::{Name, Recorder};
-use lockstorm_sim::server::redis::failover::{self, FailoverController};
 use lockstorm_sim::server::redis::observe::Unobserved;
+use lockstorm_sim::server::redis::sentinel::{self, MasterSettings, Sentinel};
 use lockstorm_sim::server::redis::{ConfigFile, ReplicationGate, Server, Settings};
 
 use super::seconds;
 
 const SIMULATED_SECONDS: u64 = 60;
 const PORT: u16 = 6_379;
-/// One master, three replicas, one controller.
+/// One master, three replicas, one sentinel.
 const CLUSTER: u16 = 5;
 
 /// As many clusters as make so many nodes.
 pub fn clusters() {
     println!(
-        "idle clusters: a Redis master, three replicas and a failover controller each, \
+        "idle clusters: a Redis master, three replicas and a sentinel each, \
          {SIMULATED_SECONDS} simulated s\n"
     );
     println!("nodes   event ×real   steps");
@@ -60,13 +60,15 @@ fn name(node: u16) -> String {
 fn factory(node: u16) -> Factory {
     let cluster = node / CLUSTER;
     if node % CLUSTER == 4 {
-        let servers = (0..4).map(|place| format!("redis-{cluster}-{place}:{PORT}"));
-        let settings = failover::Settings::new(servers.collect());
+        let mut servers = (0..4).map(|place| format!("redis-{cluster}-{place}:{PORT}"));
+        let mut master = MasterSettings::new("mymaster", servers.next().unwrap_or_default(), 1);
+        master.replicas = servers.collect();
+        let mut settings = sentinel::Settings::new(name(node));
+        settings.masters = vec![master];
         return Arc::new(move |host| {
-            let controller =
-                FailoverController::new(host, settings.clone(), Arc::new(failover::Unobserved));
+            let sentinel = Sentinel::new(host, settings.clone(), Arc::new(sentinel::Unobserved));
             Box::pin(async move {
-                let _ = controller.run().await;
+                let _ = sentinel.run().await;
             })
         });
     }

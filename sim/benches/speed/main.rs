@@ -71,7 +71,7 @@ fn seconds(work: impl FnOnce()) -> f64 {
 
 fn storms() {
     println!(
-        "standard storm: redis-failover, redis-1..3, sentinel-1, app-1..3, stock-1, 10 simulated s and the healing\n"
+        "standard storm: redis-failover, redis-1..3, sentinel-1..3, app-1..3, stock-1, 10 simulated s and the healing\n"
     );
     println!("round   event storms/s   ms per storm   turmoil ms per storm   ratio");
     // The first storm of a process pays for what all share.

@@ -111,7 +111,7 @@ mod tests {
             topology: Topology {
                 redis: 1,
                 independent: false,
-                sentinel: false,
+                sentinels: 0,
                 apps: 1,
                 latency: Micros(250),
                 latency_sigma_milli: 400,

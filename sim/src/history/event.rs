@@ -232,12 +232,19 @@ pub enum What {
         /// The offset from which it follows, bytes.
         offset: u64,
     },
-    /// The failover controller gave up on the master.
+    /// A sentinel, and with it enough others, gave up on the master (`+odown`).
     MasterDown {
         /// Whom, `name:port`.
         master: String,
     },
-    /// The failover controller names a new master to clients.
+    /// A sentinel was elected to replace the master (`+elected-leader`).
+    LeaderElected {
+        /// In which epoch: of each there is one.
+        epoch: u64,
+        /// Who voted for it, itself included.
+        voters: Vec<String>,
+    },
+    /// A sentinel names a new master to clients (`+switch-master`).
     MasterSwitched {
         /// Whom, `name:port`.
         from: String,

@@ -10,9 +10,7 @@
 //! Not on the menu: disks, as long as no server of a scenario has one; and the tolerances
 //! of a sound clock beside one sample of them.
 
-use crate::plan::{
-    Anchor, Fault, FaultKind, Micros, Operation, Phase, Plan, SENTINEL_NODE, STOCK_NODE, When,
-};
+use crate::plan::{Anchor, Fault, FaultKind, Micros, Operation, Phase, Plan, STOCK_NODE, When};
 
 /// A fault of the menu.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +23,9 @@ pub struct Single {
 
 /// The master of the beginning.
 const MASTER: &str = "redis-1";
+
+/// The sentinel that is struck where one of them is.
+const SENTINEL: &str = "sentinel-1";
 
 /// How long a fault lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,15 +100,24 @@ impl Menu<'_> {
         self.anchor.client.clone()
     }
 
+    /// Of the master; independent servers have none.
     fn replicas(&self) -> Vec<String> {
-        self.plan.topology.redis_nodes().split_off(1)
+        match self.plan.topology.replicas() {
+            0 => Vec::new(),
+            _ => self.plan.topology.redis_nodes().split_off(1),
+        }
+    }
+
+    /// What the first server is: one of many, or the only one that counts.
+    fn master_role(&self) -> &'static str {
+        if self.plan.topology.independent { "one server" } else { "master" }
     }
 
     fn has_sentinel(&self) -> bool {
-        self.plan.topology.sentinel
+        self.plan.topology.sentinels > 0
     }
 
-    /// The lengths that mean something here: without a controller nobody takes over.
+    /// The lengths that mean something here: without sentinels nobody takes over.
     fn lengths(&self, lengths: &[Length]) -> Vec<Length> {
         let without_twins = |length: &Length| match length {
             Takeover => self.has_sentinel() && takeover_us(self.plan) < self.plan.lock.lease.0,
@@ -132,10 +142,10 @@ impl Menu<'_> {
     }
 
     fn crashes(&mut self) {
-        let mut victims = vec![("master", MASTER.to_owned(), &[Brief, Rest][..])];
+        let mut victims = vec![(self.master_role(), MASTER.to_owned(), &[Brief, Rest][..])];
         victims.extend(self.replicas().first().map(|node| ("replica", node.clone(), &[Rest][..])));
         if self.has_sentinel() {
-            victims.push(("sentinel", SENTINEL_NODE.to_owned(), &[Rest][..]));
+            victims.push(("sentinel", SENTINEL.to_owned(), &[Rest][..]));
         }
         victims.push(("holder", self.holder(), &[Brief, Rest][..]));
         for (role, node, lengths) in victims {
@@ -151,13 +161,13 @@ impl Menu<'_> {
     fn pauses(&mut self) {
         let mut victims = vec![
             ("holder", self.holder(), &[Brief, Takeover, PastLease][..]),
-            ("master", MASTER.to_owned(), &[Brief, Takeover, PastLease][..]),
+            (self.master_role(), MASTER.to_owned(), &[Brief, Takeover, PastLease][..]),
         ];
         victims.extend(
             self.replicas().first().map(|node| ("replica", node.clone(), &[PastLease][..])),
         );
         if self.has_sentinel() {
-            victims.push(("sentinel", SENTINEL_NODE.to_owned(), &[PastLease][..]));
+            victims.push(("sentinel", SENTINEL.to_owned(), &[PastLease][..]));
         }
         victims.push(("stock", STOCK_NODE.to_owned(), &[Brief, PastLease][..]));
         for (role, node, lengths) in victims {
@@ -166,7 +176,7 @@ impl Menu<'_> {
                 self.add(format!("pause {role}"), kind, Some(length));
             }
         }
-        for group in ["redis-driver", "release"] {
+        for group in ["redis-driver", "release", "renewer"] {
             let kind = FaultKind::Pause { node: self.holder(), group: Some(group.to_owned()) };
             self.add(format!("pause holder's {group}"), kind, Some(PastLease));
         }
@@ -185,6 +195,11 @@ impl Menu<'_> {
         let (replicas, servers) = (self.replicas(), self.plan.topology.redis_nodes());
         self.cut("holder", &holder, "servers", &servers, &[Brief, Takeover, PastLease]);
         self.cut("holder", &holder, "stock", &stock, &[Brief, PastLease]);
+        if self.plan.topology.independent {
+            let majority = servers.len() / 2 + 1;
+            self.cut("holder", &holder, "a minority", &servers[..majority - 1], &[PastLease]);
+            self.cut("holder", &holder, "a majority", &servers[..majority], &[Brief, PastLease]);
+        }
         if replicas.is_empty() {
             return;
         }
@@ -193,10 +208,10 @@ impl Menu<'_> {
         if !self.has_sentinel() {
             return;
         }
-        let sentinel = vec![SENTINEL_NODE.to_owned()];
-        let cluster = [replicas, sentinel.clone()].concat();
-        self.cut("master", &master, "sentinel", &sentinel, &[PastLease]);
-        self.cut("master", &master, "replicas and sentinel", &cluster, &[Takeover, PastLease]);
+        let sentinels = self.plan.topology.sentinel_nodes();
+        let cluster = [replicas, sentinels.clone()].concat();
+        self.cut("master", &master, "sentinels", &sentinels, &[PastLease]);
+        self.cut("master", &master, "replicas and sentinels", &cluster, &[Takeover, PastLease]);
         let apps = self.plan.topology.app_nodes();
         let others: Vec<String> = apps.into_iter().filter(|app| *app != holder[0]).collect();
         let rest = [cluster.clone(), others.clone()].concat();
@@ -226,8 +241,9 @@ impl Menu<'_> {
         let (holder, master) = (vec![self.holder()], vec![MASTER.to_owned()]);
         let stock = vec![STOCK_NODE.to_owned()];
         let replicas = self.replicas();
+        let to_master = format!("holder - {}", self.master_role());
         let mut links = vec![
-            ("holder - master", holder.clone(), master.clone()),
+            (to_master.as_str(), holder.clone(), master.clone()),
             ("holder - stock", holder, stock),
         ];
         if !replicas.is_empty() {
@@ -254,7 +270,7 @@ impl Menu<'_> {
         const SLEW_PPM: u32 = 100_000;
         let past_us = PastLease.lasts(self.plan).unwrap_or(self.plan.lock.lease).0;
         let past_us = i64::try_from(past_us).unwrap_or(i64::MAX);
-        let mut owners = vec![("master", MASTER.to_owned()), ("holder", self.holder())];
+        let mut owners = vec![(self.master_role(), MASTER.to_owned()), ("holder", self.holder())];
         owners.extend(self.replicas().first().map(|node| ("replica", node.clone())));
         for (role, node) in owners {
             for (word, by_us) in [("a lease ahead", past_us), ("a lease back", -past_us)] {
@@ -304,7 +320,8 @@ mod tests {
     use crate::plan::scenario;
 
     fn menu_of(scenario: &str, phase: Phase) -> (Plan, Vec<Single>) {
-        let plan = scenario::default_plan(scenario, "redis", Fence::Off).unwrap();
+        let lock = if scenario == "redlock-five" { "redlock" } else { "redis" };
+        let plan = scenario::default_plan(scenario, lock, Fence::Off).unwrap();
         let anchor = Anchor::new("app-1", Operation::Acquire, 1, phase);
         let singles = menu(&plan, &anchor);
         (plan, singles)
@@ -312,7 +329,7 @@ mod tests {
 
     #[test]
     fn what_is_tried_at_a_moment() {
-        for scenario in ["redis-failover", "redis-single"] {
+        for scenario in ["redis-failover", "redis-single", "redlock-five"] {
             let (_, singles) = menu_of(scenario, Phase::Invoked);
             let names: Vec<&str> = singles.iter().map(|single| single.name.as_str()).collect();
             insta::assert_snapshot!(format!("menu_of_{scenario}"), names.join("\n"));

@@ -10,7 +10,7 @@ pub const MAIN: &str = "main";
 /// Of nodes whose names begin so: their groups.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("redis-", &[MAIN, "redis-connection", "redis-replication", "redis-replica"]),
-    ("sentinel-", &[MAIN, "failover-probe", "failover-service", "failover-client"]),
+    ("sentinel-", &[MAIN, "sentinel-link", "sentinel-client"]),
     ("stock-", &[MAIN, "stock-connection"]),
     ("app-", &[MAIN, "redis-driver", "release", "renewer"]),
 ];

@@ -294,7 +294,7 @@ pub const KEYS: &[Key] = &[
         |plan| toml_text(MODES[usize::from(plan.topology.independent)]),
         |plan| plan.topology.independent
     ),
-    flag_key!("topology", "sentinel", topology.sentinel),
+    small_count_key!("topology", "sentinels", topology.sentinels),
     small_count_key!("topology", "apps", topology.apps),
     time_key!("topology", "latency", topology.latency),
     key!(

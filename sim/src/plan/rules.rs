@@ -189,6 +189,7 @@ fn sizes(plan: &Plan) -> Result<(), Problem> {
     let (topology, work) = (&plan.topology, &plan.workload);
     for (at, number, least, most) in [
         ("topology.redis", u32::from(topology.redis), 1, 16),
+        ("topology.sentinels", u32::from(topology.sentinels), 0, 9),
         ("topology.apps", u32::from(topology.apps), 1, 200),
         ("topology.latency-sigma", topology.latency_sigma_milli, 0, 3_000),
         ("workload.units", work.units, 1, 1_000_000),
@@ -206,18 +207,18 @@ fn sizes(plan: &Plan) -> Result<(), Problem> {
             );
         }
     }
-    if topology.sentinel && topology.independent {
+    if topology.sentinels > 0 && topology.independent {
         return problem(
-            &["topology.sentinel", "topology.redis-mode"],
-            "sentinel-1 has nothing to fail over: the redis servers are independent",
-            "write sentinel = false, or redis-mode = \"replicated\"",
+            &["topology.sentinels", "topology.redis-mode"],
+            "the sentinels have nothing to fail over: the redis servers are independent",
+            "write sentinels = 0, or redis-mode = \"replicated\"",
         );
     }
-    if topology.sentinel && topology.redis < 2 {
+    if topology.sentinels > 0 && topology.redis < 2 {
         return problem(
-            &["topology.sentinel", "topology.redis"],
-            "sentinel-1 has no replica to promote: there is one redis server",
-            "write sentinel = false, or redis = 2 or more",
+            &["topology.sentinels", "topology.redis"],
+            "the sentinels have no replica to promote: there is one redis server",
+            "write sentinels = 0, or redis = 2 or more",
         );
     }
     Ok(())
@@ -265,9 +266,9 @@ fn known_node(plan: &Plan, at: &str, name: &str) -> Result<(), Problem> {
         return Ok(());
     }
     let mut complaint = Complaint::unknown("node", name, nodes.iter().map(String::as_str));
-    if name == super::SENTINEL_NODE {
+    if plan.topology.sentinels == 0 && name.starts_with("sentinel-") {
         complaint.what = format!("there is no node {}: [topology] says so", quoted(name));
-        complaint.mend = "write sentinel = true there, or name another node".to_owned();
+        complaint.mend = "write sentinels = 3 there, or name another node".to_owned();
     }
     Err(Problem { at: vec![at.to_owned()], complaint })
 }

@@ -2,6 +2,10 @@
 //!
 //! A scenario is a plan without faults; [`draw`](super::draw) adds what goes wrong.
 
+mod planted;
+
+pub use planted::PLANTED;
+
 use super::complaint::{Complaint, quoted};
 use super::{Fence, LockPlan, Micros, OwnOptions, Plan, PlanError, Seed, Topology, Workload};
 
@@ -28,8 +32,8 @@ pub const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "redis-failover",
-        english: "a Redis master with two replicas and a failover controller, asynchronous replication",
-        chinese: "一主两从加故障转移控制器，异步复制",
+        english: "a Redis master with two replicas and three sentinels, asynchronous replication",
+        chinese: "一主两从加三个哨兵，异步复制",
         base: redis_failover,
     },
     Scenario {
@@ -164,8 +168,10 @@ pub fn find(name: &str) -> Result<&'static Scenario, Complaint> {
 /// # Errors
 /// A complaint with the known names.
 pub fn find_lock(name: &str) -> Result<&'static LockKind, Complaint> {
+    let planted = PLANTED.iter().filter(|_| name.contains('/'));
     LOCKS
         .iter()
+        .chain(planted)
         .find(|known| known.name == name)
         .ok_or_else(|| Complaint::unknown("lock", name, LOCKS.iter().map(|known| known.name)))
 }
@@ -214,11 +220,11 @@ impl LockKind {
                     "take the scenario redis-failover, or redis = 2 or more",
                 ),
             )),
-            Needs::Sentinel if !topology.sentinel => Some((
-                &["topology.sentinel", "lock.name"],
+            Needs::Sentinel if topology.sentinels == 0 => Some((
+                &["topology.sentinels", "lock.name"],
                 Complaint::new(
                     format!("the lock {name} asks sentinels, and there are none"),
-                    "take the scenario redis-failover, or sentinel = true",
+                    "take the scenario redis-failover, or sentinels = 3",
                 ),
             )),
             Needs::Independent if !topology.independent => Some((
@@ -264,7 +270,7 @@ fn redis_failover() -> (Micros, LockPlan, Topology, Workload) {
     let topology = Topology {
         redis: 3,
         independent: false,
-        sentinel: true,
+        sentinels: 3,
         apps: 3,
         latency: Micros(500),
         latency_sigma_milli: 400,
@@ -287,14 +293,14 @@ fn redis_failover() -> (Micros, LockPlan, Topology, Workload) {
 
 fn redis_single() -> (Micros, LockPlan, Topology, Workload) {
     let (duration, lock, topology, workload) = redis_failover();
-    (duration, lock, Topology { redis: 1, sentinel: false, ..topology }, workload)
+    (duration, lock, Topology { redis: 1, sentinels: 0, ..topology }, workload)
 }
 
 fn redlock_five() -> (Micros, LockPlan, Topology, Workload) {
     let (duration, lock, topology, workload) = redis_failover();
     // A server that does not answer must cost little of the lease.
     let lock = LockPlan { command_timeout: Micros::from_millis(50), ..lock };
-    let topology = Topology { redis: 5, independent: true, sentinel: false, ..topology };
+    let topology = Topology { redis: 5, independent: true, sentinels: 0, ..topology };
     (duration, lock, topology, workload)
 }
 
@@ -311,7 +317,7 @@ fn redis_long_lease() -> (Micros, LockPlan, Topology, Workload) {
     let topology = Topology {
         redis: 1,
         independent: false,
-        sentinel: false,
+        sentinels: 0,
         apps: 2,
         latency: Micros(500),
         latency_sigma_milli: 400,

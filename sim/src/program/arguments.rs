@@ -52,9 +52,15 @@ pub enum Verb {
     /// Open a simulated server on a TCP port.
     #[command(subcommand)]
     Serve(ServeVerb),
+    /// Measure lockstorm itself.
+    #[command(subcommand)]
+    Bench(BenchVerb),
     /// Serve a hunt (for lockstorm's own use).
     #[command(hide = true)]
     Worker,
+    /// Serve a bench (for lockstorm's own use).
+    #[command(hide = true)]
+    BenchWorker,
 }
 
 /// Which storm.
@@ -281,6 +287,39 @@ pub struct MergeArguments {
     pub format: Format,
 }
 
+/// `bench`.
+#[derive(Debug, Subcommand)]
+pub enum BenchVerb {
+    /// Hunt the planted bugs (docs/bugs.md): executions and CPU time until each is found.
+    ///
+    /// Exit code 0 iff the portfolio (where it was not asked for: every strategy) found
+    /// every bug in every hunt.
+    Bugs(BugsArguments),
+}
+
+/// `bench bugs`.
+#[derive(Debug, Args)]
+pub struct BugsArguments {
+    /// Only this strategy; may be repeated.
+    #[arg(long, value_enum)]
+    pub strategy: Vec<StrategyArgument>,
+    /// Only this bug; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    pub bug: Vec<String>,
+    /// The most executions of a hunt.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub budget: u64,
+    /// Hunts of each bug by each strategy, with different seeds.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=120))]
+    pub repeat: u64,
+    /// How many worker processes.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: u16,
+    /// How to tell it.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
 /// `replay`.
 #[derive(Debug, Args)]
 pub struct ReplayArguments {
@@ -303,13 +342,32 @@ pub enum SeedsVerb {
         #[arg(default_value = "seeds")]
         folder: PathBuf,
     },
+    /// List the kept plans.
+    List {
+        /// The folder.
+        #[arg(default_value = "seeds")]
+        folder: PathBuf,
+        /// How to tell it.
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
+    },
+    /// Name the known-unsafe plans that show a failure that a smaller one shows.
+    Prune {
+        /// The folder.
+        #[arg(default_value = "seeds")]
+        folder: PathBuf,
+        /// Delete them.
+        #[arg(long)]
+        delete: bool,
+    },
     /// Keep the plan of a seed, or of a file, with what comes of it today.
     Add {
         /// The seed whose plan is kept.
         #[arg(long, default_value = "0x0")]
         seed: Seed,
         /// A plan file (TOML) or a capsule instead of a drawn plan.
-        #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "scenario", "lock", "fence"])]
+        #[arg(long, value_name = "FILE",
+              conflicts_with_all = ["seed", "scenario", "lock", "fence", "settings", "calm"])]
         plan: Option<PathBuf>,
         /// Where it belongs.
         #[arg(long, value_enum, default_value_t = ShelfArgument::KnownUnsafe)]
@@ -317,6 +375,9 @@ pub enum SeedsVerb {
         /// Which storm.
         #[command(flatten)]
         storm: StormArguments,
+        /// Keep it also if a file shows the same failure already.
+        #[arg(long)]
+        another: bool,
         /// The file's name, without folder and ending.
         #[arg(long)]
         id: String,
@@ -357,12 +418,27 @@ impl ShelfArgument {
 /// `serve`.
 #[derive(Debug, Subcommand)]
 pub enum ServeVerb {
-    /// A Redis server on 127.0.0.1.
-    Redis {
-        /// The port; 0 chooses a free one.
-        #[arg(long, default_value_t = 6379)]
-        port: u16,
-    },
+    /// A Redis server, or a master with replicas and sentinels.
+    Redis(ServeRedis),
+}
+
+/// `serve redis`.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct ServeRedis {
+    /// The port; replicas take those after it. 0 chooses free ones.
+    #[arg(long, default_value_t = 6379)]
+    pub port: u16,
+    /// So many servers follow it.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub replicas: u16,
+    /// So many sentinels watch them as `mymaster`, on the ports from 26379 on; with
+    /// `--port 0` on free ones.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub sentinels: u16,
+    /// The address that is listened on. Anybody who can reach it can do everything: there
+    /// are no passwords.
+    #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
+    pub address: std::net::IpAddr,
 }
 
 /// How something is told.

@@ -1,26 +1,131 @@
-//! `lockstorm serve`: a simulated server on a TCP port.
+//! `lockstorm serve`: simulated servers on TCP ports.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use lockstorm::Host;
-use lockstorm_sim::server::redis::Server;
+use lockstorm::host::Listener;
+use lockstorm_sim::server::redis::observe::Unobserved;
+use lockstorm_sim::server::redis::sentinel::{self, MasterSettings, PORT, Sentinel};
+use lockstorm_sim::server::redis::{ConfigFile, ReplicationGate, Server, Settings};
 
-use super::arguments::ServeVerb;
+use super::arguments::{ServeRedis, ServeVerb};
 use super::exit::{self, Failure};
 use super::say::say;
 
+/// The most of each: more need more ports than a table of them can be read.
+const MOST: u16 = 100;
+
+/// How long an instance may be silent before a sentinel takes it for down; `SENTINEL SET
+/// mymaster down-after-milliseconds` changes it.
+const DOWN_AFTER: Duration = Duration::from_secs(5);
+
 /// Serves until interrupted.
 pub fn serve(verb: &ServeVerb) -> Result<u8, Failure> {
-    let ServeVerb::Redis { port } = verb;
+    let ServeVerb::Redis(wanted) = verb;
+    check(wanted)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(Failure::internal)?;
     runtime.block_on(async {
-        let host = Host::tokio("redis-1");
-        let listener = host.listen(*port).await.map_err(|error| {
-            Failure::usage(format!("port {port}: {error}; choose another with --port"))
-        })?;
-        say(format!("redis listens on 127.0.0.1:{}", listener.port()));
-        Server::alone(host).run_on(listener).await;
+        let mut listeners = Vec::new();
+        for number in 0..=wanted.replicas {
+            let host = host(format!("redis-{}", number + 1), wanted.address);
+            listeners.push(listen(host, wanted.port, number, "--port").await?);
+        }
+        let mut sentinels = Vec::new();
+        for number in 0..wanted.sentinels {
+            let host = host(format!("sentinel-{}", number + 1), wanted.address);
+            let first = if wanted.port == 0 { 0 } else { PORT };
+            sentinels.push(listen(host, first, number, "--port 0, which takes free ones").await?);
+        }
+        let master = listeners[0].1.port();
+        let mut tasks = Vec::new();
+        for (number, (host, listener)) in listeners.into_iter().enumerate() {
+            let shown = shown(wanted.address, listener.port());
+            let (config, whom) = match number {
+                0 => (ConfigFile::new(), String::new()),
+                _ => {
+                    let config = ConfigFile::replica_of(wanted.address.to_string(), master);
+                    (config, format!(", a replica of port {master}"))
+                }
+            };
+            say(format!("redis listens on {shown}{whom}"));
+            let gate = ReplicationGate::new();
+            let settings = Settings { port: listener.port(), ..Settings::default() };
+            let server = Server::new(host, settings, config, gate, Arc::new(Unobserved));
+            tasks.push(tokio::spawn(server.run_on(listener)));
+        }
+        for (host, listener) in sentinels {
+            say(format!("sentinel listens on {}", shown(wanted.address, listener.port())));
+            let sentinel = watching(host, wanted, master);
+            tasks.push(tokio::spawn(async move {
+                // It has no disk that could fail.
+                let _ = sentinel.run_on(listener).await;
+            }));
+        }
+        for task in tasks {
+            task.await.map_err(Failure::internal)?;
+        }
         Ok(exit::SAFE)
     })
+}
+
+fn check(wanted: &ServeRedis) -> Result<(), Failure> {
+    for (flag, number) in [("--replicas", wanted.replicas), ("--sentinels", wanted.sentinels)] {
+        if number > MOST {
+            return Err(Failure::usage(format!("{flag} {number}: write at most {MOST}")));
+        }
+    }
+    if wanted.sentinels > 0 && wanted.replicas == 0 {
+        let what = format!("--sentinels {}: there is no replica to promote", wanted.sentinels);
+        return Err(Failure::usage(format!("{what}; add --replicas 2")));
+    }
+    let is_many = wanted.replicas > 0 || wanted.sentinels > 0;
+    if is_many && wanted.address.is_unspecified() {
+        let what = format!("--address {}: servers tell each other where they are", wanted.address);
+        return Err(Failure::usage(format!("{what}; give the address by which they are reached")));
+    }
+    Ok(())
+}
+
+fn host(name: String, address: IpAddr) -> Host {
+    Host::tokio_at(name, address)
+}
+
+async fn listen(
+    host: Host,
+    first: u16,
+    number: u16,
+    flag: &str,
+) -> Result<(Host, Listener), Failure> {
+    let port = match first {
+        0 => Some(0),
+        first => first.checked_add(number),
+    };
+    let Some(port) = port else {
+        return Err(Failure::usage(format!("port {first}: there are not enough after it")));
+    };
+    let listened = host.listen(port).await;
+    let listener = listened.map_err(|error| {
+        Failure::usage(format!("port {port}: {error}; choose another with {flag}"))
+    })?;
+    Ok((host, listener))
+}
+
+fn shown(address: IpAddr, port: u16) -> String {
+    std::net::SocketAddr::new(address, port).to_string()
+}
+
+/// A sentinel that has still to meet the replicas and the others.
+fn watching(host: Host, wanted: &ServeRedis, master: u16) -> Sentinel {
+    let quorum = u32::from(wanted.sentinels / 2 + 1);
+    let address = format!("{}:{master}", wanted.address);
+    let mut master = MasterSettings::new("mymaster", address, quorum);
+    master.down_after = DOWN_AFTER;
+    let mut settings = sentinel::Settings::new(wanted.address.to_string());
+    settings.masters = vec![master];
+    Sentinel::new(host, settings, Arc::new(sentinel::Unobserved))
 }

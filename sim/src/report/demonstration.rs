@@ -77,11 +77,14 @@ impl Text<'_> {
 fn introduce(text: &mut Text<'_>, run: &Run) {
     let topology = &run.plan.topology;
     let units = u64::from(run.plan.workload.units);
-    let sentinel = if topology.sentinel { " and a failover controller" } else { "" };
+    let sentinels = match topology.sentinels {
+        0 => String::new(),
+        count => format!(" and {}", counted(u64::from(count), "sentinel")),
+    };
     text.paragraph(
         0,
         &format!(
-            "{}, {}{sentinel}, {} of stock: simulated in this process, decided by seed {}. The \
+            "{}, {}{sentinels}, {} of stock: simulated in this process, decided by seed {}. The \
              clients take the lock, read the stock, sell a unit, let go. First a storm loses the \
              lock; then the same storm meets a stock that looks at fencing tokens.",
             counted(u64::from(topology.apps), "client"),

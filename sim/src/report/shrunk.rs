@@ -76,9 +76,10 @@ pub fn nearest_line(nearest: Option<&Nearest>) -> String {
 /// What became smaller, a line each.
 fn sizes(before: &Plan, after: &Plan) -> Vec<String> {
     let count = |number: usize| number.to_string();
-    let servers = |plan: &Plan| match plan.topology.sentinel {
-        true => format!("{} + sentinel", plan.topology.redis),
-        false => plan.topology.redis.to_string(),
+    let servers = |plan: &Plan| match plan.topology.sentinels {
+        0 => plan.topology.redis.to_string(),
+        1 => format!("{} + 1 sentinel", plan.topology.redis),
+        sentinels => format!("{} + {sentinels} sentinels", plan.topology.redis),
     };
     let rows = [
         ("faults", count(before.faults.len()), count(after.faults.len())),

@@ -12,8 +12,8 @@ use crate::engine::world::{NodeId, World};
 use crate::fault::Sign;
 use crate::history::names::Names;
 use crate::history::{Attempt, Name, RecordLoss, Recorder, StockOperation, What};
-use crate::server::redis::failover::FailoverObserver;
 use crate::server::redis::observe::{Observation, Observer, Origin};
+use crate::server::redis::sentinel::{self, About, SentinelObserver};
 
 /// Keys that begin so are locks; everything else (token counters) is not history.
 const LOCKS: &str = "lock:";
@@ -330,27 +330,28 @@ impl StockObserver for StockWatch {
     }
 }
 
-/// Watches the failover controller.
-pub struct FailoverWatch {
+/// Watches one sentinel.
+pub struct SentinelWatch {
     name: Name,
     recorder: Recorder,
 }
 
-impl FailoverWatch {
-    /// A watch over the controller on this node.
+impl SentinelWatch {
+    /// A watch over the sentinel on this node.
     pub fn new(name: Name, recorder: Recorder) -> Self {
-        FailoverWatch { name, recorder }
+        SentinelWatch { name, recorder }
     }
 }
 
-impl FailoverObserver for FailoverWatch {
-    fn master_down(&self, master: &str) {
-        self.recorder.record(&self.name, What::MasterDown { master: master.to_owned() });
-    }
-
-    fn switched(&self, from: &str, to: &str) {
-        let (from, to) = (from.to_owned(), to.to_owned());
-        self.recorder.record(&self.name, What::MasterSwitched { from, to });
+impl SentinelObserver for SentinelWatch {
+    fn happened(&self, event: &sentinel::Event) {
+        let what = match event.about.clone() {
+            About::Nothing => return,
+            About::Down { master } => What::MasterDown { master },
+            About::Elected { epoch, voters } => What::LeaderElected { epoch, voters },
+            About::Switched { from, to } => What::MasterSwitched { from, to },
+        };
+        self.recorder.record(&self.name, what);
     }
 }
 
@@ -366,8 +367,8 @@ impl std::fmt::Debug for StockWatch {
     }
 }
 
-impl std::fmt::Debug for FailoverWatch {
+impl std::fmt::Debug for SentinelWatch {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("FailoverWatch").field("name", &self.name).finish_non_exhaustive()
+        formatter.debug_struct("SentinelWatch").field("name", &self.name).finish_non_exhaustive()
     }
 }

@@ -12,9 +12,10 @@ use super::cancelling::Cancelling;
 use super::client::Client;
 use super::conductor::{Conductor, Patience, Stop};
 use super::locks::{self, LockFactory};
-use super::observe::{ConductorCell, FailoverWatch, RedisWatch, StockWatch};
+use super::observe::{ConductorCell, RedisWatch, StockWatch};
 use super::place;
-use super::reseed::Reseed;
+use super::reseed::{Lull, Reseed};
+use super::sentinels;
 use crate::check::Setting;
 use crate::disk::{self, Disk};
 use crate::engine::clock::ClockChange;
@@ -26,7 +27,6 @@ use crate::fault::cancel::Cancellations;
 use crate::history::recorder::TraceHash;
 use crate::history::{History, Name, Recorder, What};
 use crate::plan::{Fence, Plan};
-use crate::server::redis::failover::{self, FailoverController};
 use crate::server::redis::{ConfigFile, ReplicationGate, Server, Settings};
 
 /// The port of every Redis server.
@@ -58,6 +58,7 @@ struct Scene {
     disks: Arc<BTreeMap<NodeId, Disk>>,
     cancellations: Cancellations,
     conductor: ConductorCell,
+    lull: Lull,
     lock_factory: LockFactory,
     /// Why a node could not even begin.
     failure: Arc<OnceLock<String>>,
@@ -80,9 +81,10 @@ pub fn run(
     let _senses = engine.gives_senses().then(|| senses::enter(&world));
     let clock = world.clone();
     let recorder = Recorder::new(move || clock.now_us());
+    let lull = Lull::default();
     if let Some(reseed) = reseed {
         // Before anybody else listens: what an event sets off is its future.
-        reseed.wait(&recorder);
+        reseed.wait(&recorder, lull.clone());
     }
     let redis = names.iter().enumerate().filter(|(_, name)| name.starts_with("redis-"));
     let gates = redis.map(|(index, _)| (NodeId(index as u16), ReplicationGate::default()));
@@ -99,6 +101,7 @@ pub fn run(
         disks: Arc::new(disks.collect()),
         cancellations: Cancellations::default(),
         conductor: Arc::default(),
+        lull,
         lock_factory: lock_factory.clone(),
         failure: Arc::default(),
     });
@@ -140,21 +143,23 @@ pub fn run(
     Ok(Outcome { history, trace_hash, setting, ending })
 }
 
-/// What the lock declares: its takeover bound, with the time in which the controller
-/// replaces a master, and what else it promises.
+/// What the lock declares: its takeover bound, with the time in which sentinels
+/// replace a master, and what else it promises.
 fn declared(scene: &Scene) -> Result<(Duration, Promises), String> {
     // It is a matter of options, not of a node. The production machine has no place
     // here: what a lock draws or reads as it is made would come from outside of the seed.
     let host = current::nobody(scene.world.clone());
     let lock = (scene.lock_factory)(&host, &scene.plan)?;
-    let failover = match scene.plan.topology.sentinel {
-        true => Duration::from_micros(scene.plan.topology.down_after.0) + Duration::from_secs(3),
-        false => Duration::ZERO,
+    let failover = match scene.plan.topology.sentinels {
+        0 => Duration::ZERO,
+        _ => Duration::from_micros(scene.plan.topology.down_after.0) + Duration::from_secs(4),
     };
     // Whoever never looks cannot be told.
     let listens = scene.plan.workload.deadline_check;
     let mut promises = lock.promises();
     promises.loss_notice_bound = promises.loss_notice_bound.filter(|_| listens);
+    let planted = crate::planted::find(&scene.plan.lock.name);
+    promises.ordered_tokens |= planted.is_some_and(|(bug, _)| bug.ordered_tokens);
     Ok((lock.takeover_bound() + failover, promises))
 }
 
@@ -213,7 +218,8 @@ fn opening(
             recorder.record(&node, What::Ledger { units, sales });
             recorder.record(&node, What::StockCounted { units, left, reserved: 0 });
         };
-        let conductor = Conductor::open(ground, &scene.plan, patience, scene.stop.clone(), books);
+        let (stop, lull) = (scene.stop.clone(), scene.lull.clone());
+        let conductor = Conductor::open(ground, &scene.plan, patience, (stop, lull), books);
         // Set once, here: neither cell can be full.
         let _ = scene.conductor.set(Arc::downgrade(&conductor));
         let _ = keep.set(conductor);
@@ -242,7 +248,7 @@ impl Scene {
         if name.starts_with("redis-") {
             self.redis(node, name)
         } else if name.starts_with("sentinel-") {
-            self.sentinel(name)
+            sentinels::factory(&self.plan, name, &self.disks[&node], &self.recorder)
         } else if name.starts_with("stock-") {
             self.stock_server(name)
         } else {
@@ -272,21 +278,6 @@ impl Scene {
             Box::pin(async move {
                 // A server that cannot listen is a node that is down; clients tell.
                 let _ = server.run().await;
-            })
-        })
-    }
-
-    fn sentinel(self: &Arc<Self>, name: &Name) -> Factory {
-        let watch = Arc::new(FailoverWatch::new(name.clone(), self.recorder.clone()));
-        let nodes = self.plan.topology.redis_nodes().into_iter();
-        let nodes = nodes.map(|node| format!("{node}:{REDIS_PORT}")).collect();
-        // Made once: what the controller has written down outlives its program.
-        let mut settings = failover::Settings::new(nodes);
-        settings.down_after = Duration::from_micros(self.plan.topology.down_after.0);
-        Arc::new(move |host| {
-            let controller = FailoverController::new(host, settings.clone(), watch.clone());
-            Box::pin(async move {
-                let _ = controller.run().await;
             })
         })
     }

@@ -24,7 +24,7 @@
 //! What [`redis`](super) guarantees, and order: whoever finds the lock held, or others
 //! waiting, is given a number and a place in the queue beside the record, and the lowest
 //! number gets in next. A waiter keeps its place by asking again, every retry; nobody who
-//! came later is let in before it (`bypass_bound` is 0). One that has not been heard
+//! came later is let in before it ([`Promises::bypass_bound`] is 0). One that has not been heard
 //! of for the [waiter timeout](FairOptions::waiter_timeout) is dead and is dropped by whoever
 //! asks next; if it lives after all, it stands at the end. Giving up, or losing interest,
 //! leaves the queue.

@@ -94,8 +94,10 @@ pub(super) struct Mark {
 pub struct Faults {
     facts: Vec<Fact>,
     promotions: Vec<Mark>,
-    /// The controller gave up on a master.
+    /// A sentinel gave up on a master.
     downs: Vec<Mark>,
+    /// A sentinel was elected to replace one.
+    leaders: Vec<Mark>,
     switches: Vec<Mark>,
     /// Starts of nodes, the first of each left out.
     restarts: Vec<Mark>,
@@ -133,6 +135,7 @@ impl Faults {
                 }
                 What::Promoted { .. } => all.promotions.push(mark(None)),
                 What::MasterDown { master } => all.downs.push(mark(Some(host(master)))),
+                What::LeaderElected { .. } => all.leaders.push(mark(None)),
                 What::MasterSwitched { to, .. } => all.switches.push(mark(Some(host(to)))),
                 What::NodeStarted { incarnation: 2.. } => all.restarts.push(mark(None)),
                 _ => {}
@@ -172,7 +175,7 @@ impl Faults {
         self.pick(&groups, stretch)
     }
 
-    /// What made the controller give up on `master` and promote another: of the faults
+    /// What made the sentinel give up on `master` and promote another: of the faults
     /// that strike it after `since`, the one that was at work last when it gave up; of
     /// several, the likeliest, then the latest.
     pub(super) fn took(
@@ -203,10 +206,15 @@ impl Faults {
         ranked.max_by_key(|(key, _)| *key).map(|(_, fact)| fact.blamed("authority"))
     }
 
-    /// Where the controller gave up on `master` before it promoted another.
+    /// Where whoever promoted another gave up on `master`: of several sentinels the one
+    /// that was elected.
     pub(super) fn down_of(&self, master: &Name, promotion: &Mark) -> Option<&Mark> {
-        let is_it = |down: &&Mark| down.other.as_ref() == Some(master);
-        self.downs.iter().filter(is_it).rfind(|down| down.moment <= promotion.moment)
+        let before = |mark: &&Mark| mark.moment <= promotion.moment;
+        let leader = self.leaders.iter().rfind(before).map(|leader| &leader.node);
+        let of_master = |down: &&Mark| down.other.as_ref() == Some(master) && before(down);
+        let downs = || self.downs.iter().filter(of_master);
+        let by_leader = downs().rfind(|down| leader.is_none_or(|leader| down.node == *leader));
+        by_leader.or_else(|| downs().next_back())
     }
 
     /// Where clients were told of `promotion`.

@@ -62,7 +62,7 @@ fn stir(sample: Sample, what: usize, who: &str, other: &str) -> Sample {
 }
 
 /// Whether the history has the client's side of this owner.
-fn witnessed(history: &History, who: &str) -> bool {
+pub(super) fn witnessed(history: &History, who: &str) -> bool {
     history.iter().any(|event| match &event.what {
         What::AcquireInvoked { attempt, .. }
         | What::AcquireReturned { attempt, .. }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::super::interval::Moment;
 use super::super::sample::{KEY, MARGIN_MS};
-use super::oracle::{cases, crashes, ends, is_promised, reply, sets};
+use super::oracle::{cases, crashes, ends, is_promised, reply, sets, witnessed};
 use super::*;
 use crate::history::{Event, Renewal, StockOperation, What};
 use lockstorm::lock::Release;
@@ -61,17 +61,50 @@ fn befall(sample: Sample, what: usize, who: &str, (node, some): (&str, usize)) -
     }
 }
 
-/// The first moment at which a promised record of this owner was lost: followed from the
-/// server that applied it to each master that has it.
-fn lost(history: &History, who: &str) -> Option<Moment> {
-    let told = reply(history, who)?;
-    let applied = sets(history, who).into_iter().rfind(|set| *set < told)?;
+/// When the grants of this owner were applied, each with when the next one was: of a
+/// client, the application that it was told of; of a foreigner, each that follows the end
+/// of its record.
+fn applied(history: &History, who: &str) -> Vec<(Moment, Moment)> {
+    let mut applied = Vec::new();
+    if witnessed(history, who) {
+        let told = reply(history, who).into_iter();
+        applied.extend(
+            told.filter_map(|told| sets(history, who).into_iter().rfind(|set| *set < told)),
+        );
+    } else {
+        let mut is_over = true;
+        for event in history.iter().filter(|event| concerns(event, who)) {
+            match &event.what {
+                What::RecordExtended { .. } => {}
+                What::RecordSet { .. } => {
+                    if std::mem::take(&mut is_over) {
+                        applied.push(Moment::of(event));
+                    }
+                }
+                _ => is_over = true,
+            }
+        }
+    }
+    let next = applied.iter().skip(1).copied().chain([Moment::NEVER]);
+    applied.iter().copied().zip(next).collect()
+}
+
+/// When promised records of this owner were lost.
+fn losses(history: &History, who: &str) -> Vec<Moment> {
+    let applied = applied(history, who);
+    applied.into_iter().filter_map(|(from, to)| lost(history, who, from, to)).collect()
+}
+
+/// The first moment at which the promised record that was applied at `from` was lost:
+/// followed from the server that applied it to each master that has it.
+fn lost(history: &History, who: &str, from: Moment, to: Moment) -> Option<Moment> {
     let mut authority = None;
-    for event in history.iter().filter(|event| Moment::of(event) >= applied) {
+    let meanwhile = |event: &&Event| from <= Moment::of(event) && Moment::of(event) < to;
+    for event in history.iter().filter(meanwhile) {
         let at = Moment::of(event);
         let here = authority.is_none_or(|node: &str| *node == *event.node);
         match &event.what {
-            What::RecordSet { .. } if at == applied => authority = Some(&*event.node),
+            What::RecordSet { .. } if at == from => authority = Some(&*event.node),
             What::Promoted { records, .. } => {
                 if records.iter().any(|(_, owner)| **owner == *who) {
                     authority = Some(&*event.node);
@@ -225,7 +258,7 @@ fn never_told(history: &History) -> Told {
         let session = history.iter().find(|event| {
             matches!(event.what, What::SessionExpired { .. }) && concerns(event, who)
         });
-        let gone = lost(history, who).into_iter().chain(session.map(Moment::of)).min();
+        let gone = losses(history, who).into_iter().chain(session.map(Moment::of)).min();
         let Some(gone) = gone.filter(|gone| *gone >= from) else { continue };
         let over = ends(history, who).1.into_iter().chain(crashes(history, who));
         let over = over.filter(|end| *end > from).min();
@@ -260,17 +293,20 @@ fn fenced() -> impl Strategy<Value = History> {
     })
 }
 
+/// What the fence is shown: when, by whom, which token; and whether it was accepted.
+type Shown<'a> = (Moment, &'a str, Option<u64>, bool);
+
+fn shown(event: &Event, fence: Fence) -> Option<Shown<'_>> {
+    let What::Effect { owner, token, operation, accepted, .. } = &event.what else { return None };
+    let is_read = matches!(operation, StockOperation::Read { .. });
+    let is_fenced = fence == Fence::Full || (fence == Fence::Write && !is_read);
+    is_fenced.then(|| (Moment::of(event), &**owner, *token, *accepted))
+}
+
 /// Operations that the fence had to refuse, though they were the newest holder's: the
 /// fence has registered the largest token that it was ever shown, and who showed it first.
 fn refused_wrongly(history: &History, fence: Fence) -> Vec<u64> {
-    let asked = history.iter().filter_map(|event| match &event.what {
-        What::Effect { owner, token, operation, accepted, .. } => {
-            let read = matches!(operation, StockOperation::Read { .. });
-            let is_fenced = fence == Fence::Full || (fence == Fence::Write && !read);
-            is_fenced.then(|| (Moment::of(event), owner, *token, *accepted))
-        }
-        _ => None,
-    });
+    let asked = history.iter().filter_map(|event| shown(event, fence));
     let asked: Vec<_> = asked.collect();
     let start = |who: &str| {
         let told = reply(history, who)?;
@@ -286,7 +322,7 @@ fn refused_wrongly(history: &History, fence: Fence) -> Vec<u64> {
         });
         let begun = WHO.into_iter().filter_map(|who| Some((start(who)?, who)));
         let newest = begun.filter(|(start, _)| start <= at).max();
-        let is_newest = newest.is_some_and(|(_, who)| *who == ***owner);
+        let is_newest = newest.is_some_and(|(_, who)| who == *owner);
         if !accepted && !passes && is_newest && is_promised(history, owner, *at) {
             wrong.push(at.at_us);
         }
@@ -301,8 +337,9 @@ proptest! {
     fn records_are_followed_to_their_loss(history in fates()) {
         let judgement = judge(&history, &setting(0));
         prop_assert_eq!(&judgement.failed, &[]);
-        let expected = WHO.into_iter()
-            .filter_map(|who| Some((who.to_owned(), lost(&history, who)?.at_us)));
+        let expected = WHO.into_iter().flat_map(|who| {
+            losses(&history, who).into_iter().map(|at| (who.to_owned(), at.at_us))
+        });
         prop_assert_eq!(told_of(&judgement, Kind::GrantLost), sorted(expected.collect()));
     }
 

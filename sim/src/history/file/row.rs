@@ -45,6 +45,8 @@ pub(super) struct Row<'a> {
     master: Option<Text<'a>>,
     from: Option<Text<'a>>,
     to: Option<Text<'a>>,
+    epoch: Option<u64>,
+    voters: Option<Vec<String>>,
     operation: Option<Text<'a>>,
     left: Option<i64>,
     next_unit: Option<u32>,
@@ -113,6 +115,7 @@ enum Tag {
     Demoted,
     Resynchronised,
     MasterDown,
+    LeaderElected,
     MasterSwitched,
     ReplicationPosition,
     Effect,
@@ -187,6 +190,7 @@ impl Row<'_> {
             | Tag::Demoted
             | Tag::Resynchronised
             | Tag::MasterDown
+            | Tag::LeaderElected
             | Tag::MasterSwitched
             | Tag::ReplicationPosition => self.of_cluster(),
             _ => self.of_storm(names),
@@ -280,6 +284,10 @@ impl Row<'_> {
                 offset: self.offset.unwrap_or(0),
             },
             Tag::MasterDown => What::MasterDown { master: text(self.master, "master")? },
+            Tag::LeaderElected => What::LeaderElected {
+                epoch: need(self.epoch, "epoch")?,
+                voters: self.voters.unwrap_or_default(),
+            },
             Tag::MasterSwitched => {
                 What::MasterSwitched { from: text(self.from, "from")?, to: text(self.to, "to")? }
             }

@@ -75,6 +75,7 @@ pub(super) fn one_of_each() -> Vec<What> {
         What::Demoted { master: "redis-2:6379".into() },
         What::Resynchronised { master: "redis-2:6379".into(), offset: 4 },
         What::MasterDown { master: "redis-1:6379".into() },
+        What::LeaderElected { epoch: 3, voters: vec!["sentinel-1".into(), "sentinel-2".into()] },
         What::MasterSwitched { from: "redis-1:6379".into(), to: "redis-2:6379".into() },
         What::ReplicationPosition { offset: 99 },
         effect(StockOperation::Read { left: 2, next_unit: Some(1) }, true),

@@ -6,9 +6,7 @@
 
 use super::{Target, Weather};
 use crate::draw::Draw;
-use crate::plan::{
-    Fault, FaultKind, Micros, Operation, Phase, Plan, SENTINEL_NODE, STOCK_NODE, When,
-};
+use crate::plan::{Fault, FaultKind, Micros, Operation, Phase, Plan, STOCK_NODE, When};
 
 /// One family.
 pub(super) struct Family {
@@ -61,7 +59,7 @@ pub(super) fn has_replica(plan: &Plan) -> bool {
 }
 
 fn has_failover(plan: &Plan) -> bool {
-    has_replica(plan) && plan.topology.sentinel
+    has_replica(plan) && plan.topology.sentinels > 0
 }
 
 const MASTER: &str = "redis-1";
@@ -139,12 +137,17 @@ fn what_keeps_replicas_behind(
 }
 
 /// The master and some clients on one side, the rest on the other: two masters, each
-/// with clients. The stock mostly stays within everybody's reach.
+/// with clients. The stock mostly stays within everybody's reach. Sentinels that stay
+/// with the master are a minority, and go on naming it.
 fn split(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let plan = weather.plan;
     let target = weather.target(draw);
     let (mut from, mut to) = (vec![master()], replicas(plan));
-    to.push(SENTINEL_NODE.to_owned());
+    let majority = plan.topology.quorum();
+    for (number, sentinel) in (1..).zip(plan.topology.sentinel_nodes()) {
+        let with_master = weather.draw("plan/split", &sentinel).chance(250) && number > majority;
+        if with_master { from.push(sentinel) } else { to.push(sentinel) }
+    }
     if draw.chance(200) {
         to.push(STOCK_NODE.to_owned());
     }

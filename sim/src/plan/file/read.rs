@@ -111,6 +111,13 @@ fn unknown_setting(document: &Document<'_>, section: &str, entry: &Entry<'_>) ->
         );
         return document.error(entry.key_span.clone(), complaint);
     }
+    if (section, entry.key) == ("topology", "sentinel") {
+        let complaint = Complaint::new(
+            "[topology] has no key \"sentinel\" any more: sentinels are counted",
+            "write sentinels = 1 for true, 0 for false (3 is what the scenarios have)",
+        );
+        return document.error(entry.key_span.clone(), complaint);
+    }
     let mut names: Vec<&str> =
         KEYS.iter().filter(|key| key.section == section).map(|key| key.name).collect();
     if section.is_empty() {

@@ -36,6 +36,12 @@ pub(crate) fn apply(plan: &mut Plan, name: &str, value: &str) -> Result<(), Plan
 }
 
 fn unknown(name: &str) -> Complaint {
+    if name == "topology.sentinel" {
+        return Complaint::new(
+            "there is no setting \"topology.sentinel\" any more: sentinels are counted",
+            "use topology.sentinels=1 for true, 0 for false (3 is what the scenarios have)",
+        );
+    }
     let paths: Vec<String> = KEYS
         .iter()
         .map(Key::path)

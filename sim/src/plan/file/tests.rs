@@ -87,6 +87,7 @@ const BAD: &[(&str, &str, &str)] = &[
     ("bad anchor", "after = \"app-1 acquire 3 applied\"", "after = \"app-1 read 3 returned\""),
     ("sentinel alone", "[lock]", "[topology]\nredis = 1\n[lock]"),
     ("no sentinel", "node = \"redis-1\"", "node = \"sentinel-1\""),
+    ("sentinel as a flag", "[lock]", "[topology]\nsentinel = true\n[lock]"),
     ("no record", "lease = \"2s\"", "name = \"none\""),
     ("single brackets", "[[fault]]", "[fault]"),
     ("duplicate key", "lease = \"2s\"", "lease = \"2s\"\nlease = \"3s\""),
@@ -234,7 +235,7 @@ fn bad_files_give_one_error_with_place_and_mend() {
                     },
                 )
             }
-            "no sentinel" => text.replacen("[lock]", "[topology]\nsentinel = false\n[lock]", 1),
+            "no sentinel" => text.replacen("[lock]", "[topology]\nsentinels = 0\n[lock]", 1),
             _ => text,
         };
         match parse("plan.toml", &text) {

@@ -44,6 +44,8 @@ struct Chooser<'s> {
     /// From the first application, or the failover before it, to the last piece of
     /// evidence.
     window: (EventId, EventId),
+    /// What sentinels said that is worth telling: all of them say the same.
+    said: BTreeSet<EventId>,
     is_leak: bool,
 }
 
@@ -75,6 +77,7 @@ impl<'s> Chooser<'s> {
             faults: blamed.collect(),
             applied,
             window: (first, last),
+            said: said(history),
             is_leak: subject.finding.kind == Kind::LeakedLock,
         }
     }
@@ -172,8 +175,9 @@ impl<'s> Chooser<'s> {
                     records.iter().any(|(key, owner)| **key == *self.key && self.is_owner(owner));
                 Some(if kept { 4 } else { 1 })
             }
-            What::MasterSwitched { .. } => Some(3),
-            What::MasterDown { .. } => Some(5),
+            What::MasterSwitched { .. } if self.said.contains(&event.id) => Some(3),
+            What::LeaderElected { .. } => Some(4),
+            What::MasterDown { .. } if self.said.contains(&event.id) => Some(5),
             _ => None,
         }
     }
@@ -181,6 +185,33 @@ impl<'s> Chooser<'s> {
     fn is_within(&self, event: &Event) -> bool {
         (self.window.0..=self.window.1).contains(&event.id)
     }
+}
+
+/// Of what several sentinels say alike: of giving up on a master the word of whoever was
+/// elected then, of a switch the first. Where nobody is elected all of it is said once.
+fn said(history: &History) -> BTreeSet<EventId> {
+    let elects = |event: &Event| matches!(event.what, What::LeaderElected { .. });
+    let has_elections = history.iter().any(elects);
+    let mut said = BTreeSet::new();
+    let mut downs: BTreeMap<&str, EventId> = BTreeMap::new();
+    let mut master = None;
+    for event in history.iter() {
+        match &event.what {
+            What::MasterDown { .. } if has_elections => {
+                downs.insert(&event.node, event.id);
+            }
+            What::MasterDown { .. } => {
+                said.insert(event.id);
+            }
+            What::LeaderElected { .. } => said.extend(downs.remove(&*event.node)),
+            What::MasterSwitched { to, .. } if master != Some(to) => {
+                master = Some(to);
+                said.insert(event.id);
+            }
+            _ => {}
+        }
+    }
+    said
 }
 
 /// Of each owner the last application before its client was told; of one whose client

@@ -211,6 +211,13 @@ impl<'a> Teller<'a> {
                 format!("offset {offset}"),
             ),
             What::MasterDown { master } => words(node, format!("+odown {}", host(master)), ""),
+            What::LeaderElected { epoch, voters } => {
+                let votes = match voters.is_empty() {
+                    true => String::new(),
+                    false => format!("votes: {}", voters.join(", ")),
+                };
+                words(node, format!("+elected-leader in epoch {epoch}"), votes)
+            }
             What::MasterSwitched { from, to } => {
                 words(node, format!("+switch-master {} → {}", host(from), host(to)), "")
             }

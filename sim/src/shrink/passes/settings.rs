@@ -1,6 +1,6 @@
 //! Fewer clients and servers, and knobs as the scenario has them.
 
-use crate::plan::{FaultKind, Plan, SENTINEL_NODE, When, scenario};
+use crate::plan::{FaultKind, Plan, When, scenario};
 use crate::shrink::replay::Search;
 
 /// Fewer clients. The last one goes; where another is to go it changes names with the last.
@@ -23,12 +23,15 @@ pub(super) fn fewer_clients(search: &mut Search<'_>) {
 
 /// Fewer servers: no failover, fewer replicas.
 pub(super) fn fewer_servers(search: &mut Search<'_>) {
-    if search.plan().topology.sentinel {
-        search.accept_with(|plan| {
-            plan.topology.sentinel = false;
-            strip(plan, SENTINEL_NODE);
-        });
-    }
+    let sentinels = search.plan().topology.sentinels;
+    let only = |left: u16| {
+        move |plan: &mut Plan| {
+            plan.topology.sentinels = left;
+            (left + 1..=sentinels).for_each(|gone| strip(plan, &format!("sentinel-{gone}")));
+        }
+    };
+    // None or one before many: few plans need a vote.
+    let _ = (0..sentinels).any(|left| search.accept_with(only(left)));
     while search.plan().topology.redis > 1 {
         let fewer = |plan: &mut Plan| {
             let last = format!("redis-{}", plan.topology.redis);
