@@ -16,6 +16,90 @@ use lockstorm::lock::{Grant, Guard, GuardBackend, Lock, LockError, Owner, Releas
 
 use super::scene::REDIS_PORT;
 use crate::plan::scenario::LOCKS;
+use crate::plan::{self, Fence, Micros, Plan};
+use crate::planted;
+
+/// Builds the lock under test on a node.
+pub type LockFactory = Arc<dyn Fn(&Host, &Plan) -> Result<Arc<dyn Lock>, String> + Send + Sync>;
+
+/// The lock that `plan` names.
+///
+/// # Errors
+/// When no lock has this name, or its options contradict each other.
+pub fn build(host: &Host, plan: &Plan) -> Result<Arc<dyn Lock>, String> {
+    if let Some(lock) = planted::build(host, plan) {
+        return Ok(lock);
+    }
+    let (own, options) = (&plan.lock.own, options(plan));
+    match plan.lock.name.as_str() {
+        "none" => Ok(Arc::new(NoLock { host: host.clone() })),
+        "redis" => made(RedisLock::new(host.clone(), endpoint(plan), options)),
+        "redis-watchdog" => {
+            let max_hold = own.max_hold.map(Micros::to_duration);
+            let options = WatchdogOptions { redis: options, max_hold };
+            made(WatchdogLock::new(host.clone(), endpoint(plan), options))
+        }
+        "redis-wait" => {
+            let (replicas, timeout) = (own.wait_replicas, own.wait_timeout.to_duration());
+            let options = WaitOptions { redis: options, replicas, timeout };
+            made(WaitLock::new(host.clone(), endpoint(plan), options))
+        }
+        "redis-sentinel" => {
+            made(SentinelLock::new(host.clone(), sentinels(plan), MASTER_NAME, options))
+        }
+        "redis-reentrant" => made(ReentrantLock::new(host.clone(), endpoint(plan), options)),
+        "redis-fair" => {
+            let waiter_timeout = own.waiter_timeout.to_duration();
+            let options = FairOptions { redis: options, waiter_timeout };
+            made(FairLock::new(host.clone(), endpoint(plan), options))
+        }
+        "redlock" => {
+            let nodes = plan.topology.redis_nodes().into_iter();
+            let servers: Vec<String> = nodes.map(|node| format!("{node}:{REDIS_PORT}")).collect();
+            let ask = match own.ask {
+                plan::Ask::OneAfterAnother => Ask::OneAfterAnother,
+                plan::Ask::Parallel => Ask::Parallel,
+            };
+            made(Redlock::new(host.clone(), &servers, RedlockOptions { redis: options, ask }))
+        }
+        other => Err(format!(
+            "no lock is called `{other}`; there are: {}",
+            LOCKS.iter().map(|lock| lock.name).collect::<Vec<_>>().join(", ")
+        )),
+    }
+}
+
+/// Whether the lock of this name keeps a record at a server. One that does not makes
+/// no promises.
+pub fn has_records(name: &str) -> bool {
+    name != "none"
+}
+
+/// At how many servers, each for itself, the plan's lock must have its record to be held.
+pub fn quorum(plan: &Plan) -> u16 {
+    if plan.lock.name == "redlock" { plan.topology.redis / 2 + 1 } else { 1 }
+}
+
+fn made(lock: Result<impl Lock + 'static, InvalidOptions>) -> Result<Arc<dyn Lock>, String> {
+    match lock {
+        Ok(lock) => Ok(Arc::new(lock)),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// What all locks on Redis have.
+fn options(plan: &Plan) -> Options {
+    let lock = &plan.lock;
+    let mut options = Options::new(lock.lease.to_duration());
+    options.margin = Duration::from_micros(
+        (u128::from(lock.lease.0) * u128::from(lock.margin_ppm) / 1_000_000) as u64,
+    );
+    options.command_timeout = lock.command_timeout.to_duration();
+    options.retry = lock.retry.to_duration();
+    options.fencing = if plan.fence == Fence::Off { Fencing::None } else { Fencing::Counter };
+    options
+}
+
 /// The name under which sentinels monitor the master.
 const MASTER_NAME: &str = "mymaster";
 
