@@ -27,7 +27,7 @@ const CUT_OFF: &str = r#"
 [[fault]]
 kind = "partition"
 from = ["redis-1", "app-1"]
-to = ["redis-2", "redis-3", "sentinel-1", "app-2", "app-3"]
+to = ["redis-2", "redis-3", "sentinel-1", "sentinel-2", "sentinel-3", "app-2", "app-3"]
 at = "2s"
 "#;
 

@@ -82,7 +82,7 @@ after = "app-1 acquire 1 invoked"
 
 [[fault]]
 kind = "partition"
-from = ["sentinel-1"]
+from = ["sentinel-1", "sentinel-2", "sentinel-3"]
 to = ["redis-2"]
 after = "app-1 acquire 1 invoked"
 for = "1500ms"
