@@ -1,9 +1,9 @@
 //! The menu of a certificate: every single fault that makes sense at a moment.
 //!
 //! Who is struck follows from the moment: the client whose operation it is (the *holder*),
-//! the master, one replica (they are alike), the failover controller, the stock, and the
+//! the master, one replica (they are alike), one sentinel, the stock, and the
 //! links between them. For how long follows from the plan: *briefly* (half a command
-//! timeout: nobody gives up), *through a takeover* (the controller replaces the master, the
+//! timeout: nobody gives up), *through a takeover* (sentinels replace the master, the
 //! lease goes on), *past the lease*. So the menu fits any scenario, and its names say roles
 //! and not numbers: they stay when a scenario's times change.
 //!
@@ -32,7 +32,7 @@ const SENTINEL: &str = "sentinel-1";
 enum Length {
     /// Half a command timeout.
     Brief,
-    /// Longer than the controller takes, shorter than a lease.
+    /// Longer than sentinels take to replace the master, shorter than a lease.
     Takeover,
     /// Longer than the lease.
     PastLease,
@@ -63,16 +63,17 @@ impl Length {
     }
 }
 
-/// Twice as long as the controller lets a silent master be, and half a second to act.
+/// As long as sentinels let a silent master be, and three seconds: the last PING before, the
+/// election, the INFO that shows the promotion.
 fn takeover_us(plan: &Plan) -> u64 {
-    2 * plan.topology.down_after.0 + 500_000
+    plan.topology.down_after.0 + 3_000_000
 }
 
 use Length::{Brief, PastLease, Rest, Takeover};
 
 /// The names of fault kinds that are never tried, and why.
 pub fn left_out(_plan: &Plan) -> Vec<(&'static str, &'static str)> {
-    let why = "no server of this scenario has a disk";
+    let why = "no server of this scenario keeps its data on a disk";
     vec![("disk-slow", why), ("disk-stall", why), ("disk-error", why)]
 }
 
