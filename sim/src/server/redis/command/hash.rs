@@ -168,8 +168,9 @@ pub(super) fn hincrby(call: &mut Call<'_>) -> Outcome {
 pub(super) fn hincrbyfloat(call: &mut Call<'_>) -> Outcome {
     let arguments = call.arguments;
     let (key, field) = (&arguments[1], &arguments[2]);
-    if Extended::parse(&arguments[3]).is_none() {
-        return Err(NOT_A_FLOAT.into());
+    let by = Extended::parse(&arguments[3]).ok_or(NOT_A_FLOAT)?;
+    if !by.is_finite() {
+        return Err("ERR value is NaN or Infinity".into());
     }
     let present = call.lookup_as::<Hash>(key)?.and_then(|hash| hash.get(field));
     let sum = float_sum(present, &arguments[3], "ERR hash value is not a float")?;

@@ -186,6 +186,20 @@ impl Call<'_> {
         Ok((result, is_spent))
     }
 
+    /// Changes something within what is under a key that was looked up and is of this type,
+    /// which those who watch the key do not count as a change.
+    ///
+    /// # Errors
+    /// WRONGTYPE when it is something else.
+    pub(super) fn update<T: Kind, R>(
+        &mut self,
+        key: &[u8],
+        work: impl FnOnce(&mut T) -> R,
+    ) -> Result<R, Failure> {
+        let database = &mut self.state.databases[self.client.database];
+        database.modify_as(key, work).ok_or(WRONG_TYPE.into())
+    }
+
     /// Changes what is under a key as [`change`](Self::change) does, and tells one event,
     /// and `del` behind it if the key goes.
     pub(super) fn change_and_notify<T: Kind, R>(
