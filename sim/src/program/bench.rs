@@ -9,7 +9,7 @@ use lockstorm_sim::planted::{BUGS, Bug};
 use super::arguments::{BenchVerb, BugsArguments, Format, StrategyArgument};
 use super::exit::{self, Failure};
 use super::hunt::walk::progress;
-use super::say::{manner, say};
+use super::say::say;
 
 /// `lockstorm bench …`.
 pub fn bench(verb: &BenchVerb) -> Result<u8, Failure> {
@@ -28,7 +28,7 @@ fn bugs(arguments: &BugsArguments) -> Result<u8, Failure> {
     bar.finish_and_clear();
     let report = Report::new(arguments.budget, &tried.map_err(Failure::internal)?);
     say(match arguments.format {
-        Format::Text => report.text(manner().width),
+        Format::Text => report.text(),
         Format::Json => report.json(),
     });
     let asked = strategies(arguments);
