@@ -8,11 +8,11 @@ use lockstorm_sim::history::What;
 use lockstorm_sim::plan::file;
 use lockstorm_sim::storm::{self, Run};
 
-/// Two clients, sections of about two seconds, a failover after one.
+/// Two clients, sections of about four seconds, a failover within three.
 const SCENE: &str = r#"
 schema = 1
 scenario = "redis-failover"
-seed = "0x7"
+seed = "0x2"
 duration = "8s"
 
 [lock]
@@ -25,12 +25,16 @@ apps = 2
 units = 1
 think = "100ms"
 slow-per-mille = 1000
-slow-work = "2s"
+slow-work = "4s"
 patience = "4s"
 "#;
 
 fn run(faults: &str) -> Run {
-    let text = format!("{SCENE}{faults}");
+    run_in(SCENE, faults)
+}
+
+fn run_in(scene: &str, faults: &str) -> Run {
+    let text = format!("{scene}{faults}");
     let plan = file::parse("the test's plan", &text).unwrap_or_else(|error| panic!("{error}"));
     storm::run(&plan, &EventEngine)
 }
@@ -127,19 +131,21 @@ after = "app-1 acquire 1 returned"
 
 #[test]
 fn a_resynchronisation_erases_what_the_old_master_had_alone() {
-    let run = run(r#"
+    // Sentinels let a former master be for eight seconds, and look every ten.
+    let scene = SCENE.replace("\"8s\"", "\"30s\"");
+    let run = run_in(&scene, r#"
 [[fault]]
 kind = "replication-stall"
 node = "redis-1"
 after = "app-1 acquire 1 invoked"
-for = "3s"
+for = "4s"
 
 [[fault]]
 kind = "partition"
 from = ["redis-1", "app-1"]
 to = ["redis-2", "redis-3", "sentinel-1", "sentinel-2", "sentinel-3", "app-2"]
 after = "app-1 acquire 1 returned"
-for = "3s"
+for = "4s"
 "#);
     let erased = run.history.iter().any(|event| {
         &*event.node == "redis-1" && matches!(&event.what, What::Resynchronised { .. })
