@@ -7,16 +7,19 @@
 //! - [`disk`]: what a machine keeps through a crash.
 //! - [`server`]: servers that speak their real wire protocols.
 //! - [`fault`]: what goes wrong.
+//! - [`planted`]: locks with bugs, and their mended twins.
 //! - [`storm`]: a plan set on a stage, run, judged; the builder for tests.
 //! - [`history`]: what happened.
 //! - [`check`]: what is to be thought of it.
 //! - [`report`]: telling people.
 //! - [`hunt`], [`shrink`], [`seeds`]: searching, making what was found small, keeping it.
+//! - [`bench`]: how soon hunts find planted bugs.
 //! - [`draw`]: keyed random draws.
 //!
-//! Dependencies point downwards in this picture: program → hunt, shrink, seeds → storm →
-//! engine, server, fault → plan, history, draw; report → check → history.
+//! Dependencies point downwards in this picture: program → bench → hunt, shrink, seeds →
+//! storm → engine, server, fault, planted → plan, history, draw; report → check → history.
 
+pub mod bench;
 pub mod check;
 pub mod disk;
 pub mod draw;
@@ -25,6 +28,7 @@ pub mod fault;
 pub mod history;
 pub mod hunt;
 pub mod plan;
+pub mod planted;
 pub mod report;
 pub mod seeds;
 pub mod server;

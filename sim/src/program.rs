@@ -1,10 +1,12 @@
 //! The command line: what the verbs and flags are, and who does them.
 //!
 //! Order of things: [`arguments`] is the grammar; [`demonstrate`], [`run`], [`hunt`],
-//! [`merge`], [`shrink`], [`explain`], [`check`], [`kept`], [`serve`] do the verbs, [`plan_source`]
-//! finds their plans, [`plan_folder`] is where hunts write; [`say`] prints; [`exit`] has the codes.
+//! [`merge`], [`shrink`], [`explain`], [`bench`], [`check`], [`kept`], [`serve`] do the verbs,
+//! [`plan_source`] finds their plans, [`plan_folder`] is where hunts write; [`say`] prints; [`exit`]
+//! has the codes.
 
 mod arguments;
+mod bench;
 mod check;
 mod demonstrate;
 mod exit;
@@ -49,7 +51,9 @@ pub fn main() -> ExitCode {
         Some(Verb::Check(arguments)) => check::check(&arguments),
         Some(Verb::Seeds(verb)) => kept::kept(&verb),
         Some(Verb::Serve(verb)) => serve::serve(&verb),
+        Some(Verb::Bench(verb)) => bench::bench(&verb),
         Some(Verb::Worker) => work(),
+        Some(Verb::BenchWorker) => bench::work(),
     };
     match result {
         Ok(_) if say::is_unsaid() => ExitCode::from(exit::INTERNAL),

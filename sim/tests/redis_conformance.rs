@@ -23,6 +23,11 @@ const TRANSACTIONS: &str = include_str!("redis_support/transactions.txt");
 const WATCHING: &str = include_str!("redis_support/watching.txt");
 const PUBSUB: &str = include_str!("redis_support/pubsub.txt");
 const EVENTS: &str = include_str!("redis_support/events.txt");
+const LISTS: &str = include_str!("redis_support/lists.txt");
+const BLOCKING: &str = include_str!("redis_support/blocking.txt");
+const SORTED_SETS: &str = include_str!("redis_support/sorted_sets.txt");
+const SETS: &str = include_str!("redis_support/sets.txt");
+const KEYS: &str = include_str!("redis_support/keys.txt");
 const MEMORY: &str = include_str!("redis_support/memory.txt");
 
 /// Waits until `count` clients wait inside commands.
@@ -169,6 +174,31 @@ fn pubsub() {
 #[test]
 fn keyspace_events() {
     compare(EVENTS);
+}
+
+#[test]
+fn lists() {
+    compare(LISTS);
+}
+
+#[test]
+fn blocking() {
+    compare(BLOCKING);
+}
+
+#[test]
+fn sorted_sets() {
+    compare(SORTED_SETS);
+}
+
+#[test]
+fn sets() {
+    compare(SETS);
+}
+
+#[test]
+fn keys_of_any_type() {
+    compare(KEYS);
 }
 
 #[test]

@@ -45,7 +45,8 @@ pub trait GuardBackend: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome")]
 pub enum Release {
-    /// The lock was ours and is free now.
+    /// The lock was ours and is given back. It is free now, or, acquired more than once by
+    /// its owner, held as often as is left.
     Released,
     /// The lock was no longer ours: what we did since it was lost, we did unguarded.
     NotHeld,

@@ -57,7 +57,9 @@
 //! The other locks on Redis stand on the same parts and are modules of their own, each
 //! with its guarantee, its takeover bound and the ways in which it is known to fail:
 //! [`watchdog`] renews the lease while its holder lives, [`redlock`] asks several
-//! independent servers, [`wait`] waits for replicas before it grants.
+//! independent servers, [`wait`] waits for replicas before it grants, [`sentinel`] asks
+//! once more who is the master, [`reentrant`] lets its owner in again, [`fair`] grants in
+//! order of arrival.
 //!
 //! Order of things: options and endpoint (what may be configured), the connection
 //! and how commands fail, scripts, the records at one Redis and what can be done to
@@ -66,12 +68,16 @@
 mod connection;
 mod endpoint;
 mod failure;
+pub mod fair;
 mod options;
 mod patience;
 mod records;
 pub mod redlock;
+pub mod reentrant;
 mod renewal;
 mod script;
+pub mod sentinel;
+mod unsettled;
 pub mod wait;
 pub mod watchdog;
 

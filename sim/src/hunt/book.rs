@@ -3,14 +3,14 @@
 //! It keeps counts, one example of each distinct failure, and what came of single faults;
 //! never all runs, for a night has millions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use super::certificate::{Key, Outcome};
 use super::course::{Course, Source, Step};
 use super::{Quarry, Summary};
-use crate::check::Verdict;
+use crate::check::{Kind, Verdict};
 use crate::report::layout::{counted, grouped};
 use crate::report::table::Tally;
 
@@ -25,6 +25,19 @@ pub struct Catch {
     pub label: String,
     /// What its worker told.
     pub summary: Summary,
+}
+
+/// A single fault that broke something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breaker {
+    /// By its name on the menu.
+    pub fault: String,
+    /// At so many moments.
+    pub broke: u64,
+    /// Of so many at which it was tried.
+    pub tried: u64,
+    /// What was violated.
+    pub kinds: BTreeSet<Kind>,
 }
 
 /// Counts of one part of the coverage.
@@ -116,8 +129,8 @@ impl Book {
         failures
     }
 
-    /// What was tried, of what there is to try; a line each.
-    pub fn denominators(&self, quarry: &Quarry, course: &Course) -> Vec<String> {
+    /// What was tried, of what there is to try: the part's name and its counts.
+    pub fn denominators(&self, quarry: &Quarry, course: &Course) -> Vec<(&'static str, String)> {
         let mut lines = Vec::new();
         let counts = |tally: &Tally| {
             let broke = grouped(tally.ended(Verdict::Violation));
@@ -126,32 +139,53 @@ impl Book {
         };
         if let Some(survey) = course.survey() {
             let all = grouped(course.trials().len() as u64);
-            lines.push(format!(
-                "single faults  {} of {all} tried, at {}: {}",
+            let text = format!(
+                "{} of {all} tried, at {}: {}",
                 grouped(self.singles.runs),
                 counted(survey.moments.len() as u64, "moment"),
                 counts(&self.singles)
-            ));
+            );
+            lines.push(("single faults", text));
         }
         if self.pairs.runs > 0 {
-            lines.push(format!(
-                "pairs          {} of {} tried: {}",
-                grouped(self.pairs.runs),
-                grouped(course.pairs()),
-                counts(&self.pairs)
-            ));
+            let (tried, all) = (grouped(self.pairs.runs), grouped(course.pairs()));
+            lines.push(("pairs", format!("{tried} of {all} tried: {}", counts(&self.pairs))));
         }
         if self.drawn.runs > 0 {
-            lines.push(format!(
-                "drawn plans    {} ({} draws): {}; {} took effect, {} did not",
+            let text = format!(
+                "{} ({} draws): {}; {} took effect, {} did not",
                 grouped(self.drawn.runs),
                 quarry.draws.name(),
                 counts(&self.drawn),
                 counted(self.drawn.touched, "fault"),
                 grouped(self.drawn.inert),
-            ));
+            );
+            lines.push(("drawn plans", text));
         }
         lines
+    }
+
+    /// The single faults that broke something: the fault, at how many moments of how many
+    /// it did, and which kinds of violation; those that did it most often first.
+    pub fn breakers(&self) -> Vec<Breaker> {
+        let mut of_fault: BTreeMap<&str, Breaker> = BTreeMap::new();
+        for ((_, fault), outcome) in &self.outcomes {
+            let breaker = of_fault.entry(fault).or_insert_with(|| Breaker {
+                fault: fault.clone(),
+                broke: 0,
+                tried: 0,
+                kinds: Default::default(),
+            });
+            breaker.tried += 1;
+            if outcome.verdict == Verdict::Violation {
+                breaker.broke += 1;
+                breaker.kinds.extend(outcome.violations.iter().copied());
+            }
+        }
+        let mut breakers: Vec<Breaker> =
+            of_fault.into_values().filter(|breaker| breaker.broke > 0).collect();
+        breakers.sort_by_key(|breaker| std::cmp::Reverse(breaker.broke));
+        breakers
     }
 
     /// What a safe hunt rests on; empty for one that is not safe.

@@ -245,9 +245,9 @@ impl Journal {
         self.known.pop_front_if(|line| line.number == step.number)
     }
 
-    /// Whether all lines were asked for: if not, they are of another course.
-    pub fn is_used_up(&self) -> bool {
-        self.known.is_empty()
+    /// The number of the next line that was there; `None` when all were asked for.
+    pub fn next_number(&self) -> Option<u64> {
+        self.known.front().map(|line| line.number)
     }
 
     /// Adds a run.

@@ -94,7 +94,7 @@ pub struct Shard {
 /// Steps in a round.
 const ROUND: u64 = 200;
 
-/// How many runs beyond the certificate a hunt makes that was given no number.
+/// How many pairs or seeds a hunt tries that was given no number of runs.
 pub const DEFAULT_RUNS: u64 = 1_000;
 
 /// The course.
@@ -115,7 +115,8 @@ pub struct Course {
 
 impl Course {
     /// Finds out what there is to try. Without a `budget` of runs: all single faults, and
-    /// of pairs and seeds as many as `endless` says, without end or [`DEFAULT_RUNS`].
+    /// beside them [`DEFAULT_RUNS`] pairs or seeds, in a portfolio as many as single faults;
+    /// `endless` has no end.
     ///
     /// # Errors
     /// When the quarry names something unknown.
@@ -144,6 +145,8 @@ impl Course {
             (Some(budget), _) => Some(budget),
             (None, Strategy::Certify) => Some(singles),
             (None, _) if endless => None,
+            // Half of its runs are single faults.
+            (None, Strategy::Portfolio) => Some((2 * singles).max(DEFAULT_RUNS)),
             (None, _) => Some(singles + DEFAULT_RUNS),
         };
         let pairs = Pairs::new(seeds.calm);

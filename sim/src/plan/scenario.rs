@@ -2,6 +2,10 @@
 //!
 //! A scenario is a plan without faults; [`draw`](super::draw) adds what goes wrong.
 
+mod planted;
+
+pub use planted::PLANTED;
+
 use super::complaint::{Complaint, quoted};
 use super::{Fence, LockPlan, Micros, OwnOptions, Plan, PlanError, Seed, Topology, Workload};
 
@@ -138,8 +142,10 @@ pub fn find(name: &str) -> Result<&'static Scenario, Complaint> {
 /// # Errors
 /// A complaint with the known names.
 pub fn find_lock(name: &str) -> Result<&'static LockKind, Complaint> {
+    let planted = PLANTED.iter().filter(|_| name.contains('/'));
     LOCKS
         .iter()
+        .chain(planted)
         .find(|known| known.name == name)
         .ok_or_else(|| Complaint::unknown("lock", name, LOCKS.iter().map(|known| known.name)))
 }

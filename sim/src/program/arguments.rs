@@ -52,9 +52,15 @@ pub enum Verb {
     /// Open a simulated server on a TCP port.
     #[command(subcommand)]
     Serve(ServeVerb),
+    /// Measure lockstorm itself.
+    #[command(subcommand)]
+    Bench(BenchVerb),
     /// Serve a hunt (for lockstorm's own use).
     #[command(hide = true)]
     Worker,
+    /// Serve a bench (for lockstorm's own use).
+    #[command(hide = true)]
+    BenchWorker,
 }
 
 /// Which storm.
@@ -273,6 +279,39 @@ pub struct MergeArguments {
     /// Where the whole campaign is written.
     #[arg(long, value_name = "FOLDER")]
     pub out: PathBuf,
+    /// How many worker processes.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: u16,
+    /// How to tell it.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// `bench`.
+#[derive(Debug, Subcommand)]
+pub enum BenchVerb {
+    /// Hunt the planted bugs (docs/bugs.md): executions and CPU time until each is found.
+    ///
+    /// Exit code 0 iff the portfolio (where it was not asked for: every strategy) found
+    /// every bug in every hunt.
+    Bugs(BugsArguments),
+}
+
+/// `bench bugs`.
+#[derive(Debug, Args)]
+pub struct BugsArguments {
+    /// Only this strategy; may be repeated.
+    #[arg(long, value_enum)]
+    pub strategy: Vec<StrategyArgument>,
+    /// Only this bug; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    pub bug: Vec<String>,
+    /// The most executions of a hunt.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub budget: u64,
+    /// Hunts of each bug by each strategy, with different seeds.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=120))]
+    pub repeat: u64,
     /// How many worker processes.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: u16,

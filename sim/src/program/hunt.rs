@@ -9,7 +9,7 @@
 mod conclude;
 mod examine;
 mod tell;
-mod walk;
+pub(super) mod walk;
 
 use std::path::PathBuf;
 use std::time::Duration;

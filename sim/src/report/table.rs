@@ -118,7 +118,9 @@ impl Tally {
     /// What a clean campaign proves; `None` for one that failed, or is too short.
     pub fn bound(&self) -> Option<String> {
         let runs = self.conclusive();
-        if runs < FEWEST_FOR_A_BOUND || !self.verdict().is_safe() {
+        // Drawn plans that touched nothing are not part of it (docs/adr/0007).
+        let verdict = Verdict::merge_drawn(self.verdicts.keys().copied());
+        if runs < FEWEST_FOR_A_BOUND || !verdict.is_safe() {
             return None;
         }
         // -ln 0.05 = 2.9957…; rounded down, which claims less.

@@ -271,6 +271,11 @@ fn only_a_clean_and_conclusive_campaign_proves_a_bound() {
         bound(&[(sample::safe(), 2_000)]).unwrap(),
         "0 of 2,000 failed: at 95 % fewer than 1 in 667 seeds of this storm fail"
     );
+    // Drawn plans that touched nothing are not part of it.
+    assert_eq!(
+        bound(&[(sample::safe(), 2_000), (sample::inert(), 3)]),
+        bound(&[(sample::safe(), 2_000)])
+    );
     assert_eq!(bound(&[(sample::safe(), 5)]), None, "too few");
     assert_eq!(bound(&[(sample::safe(), 2_000), (sample::pause_beyond_the_lease(), 1)]), None);
     assert_eq!(bound(&[(sample::safe(), 2_000), (sample::unknown(), 1)]), None);

@@ -14,6 +14,7 @@ use lockstorm::lock::{Grant, Guard, GuardBackend, Lock, LockError, Owner, Releas
 use super::scene::REDIS_PORT;
 use crate::plan::scenario::LOCKS;
 use crate::plan::{self, Fence, Micros, Plan};
+use crate::planted;
 
 /// Builds the lock under test on a node.
 pub type LockFactory = Arc<dyn Fn(&Host, &Plan) -> Result<Arc<dyn Lock>, String> + Send + Sync>;
@@ -23,6 +24,9 @@ pub type LockFactory = Arc<dyn Fn(&Host, &Plan) -> Result<Arc<dyn Lock>, String>
 /// # Errors
 /// When no lock has this name, or its options contradict each other.
 pub fn build(host: &Host, plan: &Plan) -> Result<Arc<dyn Lock>, String> {
+    if let Some(lock) = planted::build(host, plan) {
+        return Ok(lock);
+    }
     let (own, options) = (&plan.lock.own, options(plan));
     match plan.lock.name.as_str() {
         "none" => Ok(Arc::new(NoLock { host: host.clone() })),

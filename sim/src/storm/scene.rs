@@ -155,6 +155,8 @@ fn declared(scene: &Scene) -> Result<(Duration, Promises), String> {
     let listens = scene.plan.workload.deadline_check;
     let mut promises = lock.promises();
     promises.loss_notice_bound = promises.loss_notice_bound.filter(|_| listens);
+    let planted = crate::planted::find(&scene.plan.lock.name);
+    promises.ordered_tokens |= planted.is_some_and(|(bug, _)| bug.ordered_tokens);
     Ok((lock.takeover_bound() + failover, promises))
 }
 

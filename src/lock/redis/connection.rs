@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, RedisConnectionInfo, RedisResult, Value};
+use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisResult, Value};
+use tokio::sync::Notify;
 
 use super::endpoint::Endpoint;
 use super::failure::Failure;
@@ -39,9 +40,18 @@ pub(super) struct Connection {
 /// An open connection. The driver that moves its bytes ends with it.
 pub(super) struct Live {
     multiplexed: MultiplexedConnection,
+    /// Of the server.
+    address: String,
     driver: Task,
     /// The driver has ended: the connection is closed.
     ended: Arc<AtomicBool>,
+}
+
+/// A channel that is listened to, until this is dropped.
+pub(super) struct Listening {
+    /// Woken by whatever is heard, and when the connection ends.
+    pub(super) heard: Arc<Notify>,
+    _live: Arc<Live>,
 }
 
 impl Connection {
@@ -127,11 +137,58 @@ impl Connection {
     }
 
     /// Stops new commands from using `live`; it closes when those under way are done.
-    fn discard(&self, live: &Arc<Live>) {
+    pub(super) fn discard(&self, live: &Arc<Live>) {
         let mut slot = self.slot();
         if slot.as_ref().is_some_and(|current| Arc::ptr_eq(current, live)) {
             *slot = None;
         }
+    }
+
+    /// Opens a connection of its own to the master, on which `channel` is listened to.
+    pub(super) async fn listen(&self, channel: &str) -> Result<Listening, Failure> {
+        let address = match &self.endpoint {
+            Endpoint::Direct(address) => address.clone(),
+            Endpoint::Sentinel { sentinels, master_name } => {
+                self.find_master(sentinels, master_name).await?
+            }
+        };
+        let heard = Arc::new(Notify::new());
+        let pushed = heard.clone();
+        // What it is does not matter: a message, the subscription itself, the end.
+        let config = AsyncConnectionConfig::new().set_push_sender(move |_| {
+            pushed.notify_one();
+            Ok::<(), redis::aio::SendError>(())
+        });
+        let login = self.login.clone().set_protocol(ProtocolVersion::RESP3);
+        let live = self.dial_with(&address, &login, config).await?;
+        let mut multiplexed = live.multiplexed();
+        match self.host.timeout(self.limit, multiplexed.subscribe(channel)).await {
+            Ok(Ok(())) => Ok(Listening { heard, _live: live }),
+            Ok(Err(error)) => Err(not_sent(&error)),
+            Err(_) => Err(Failure::NotSent {
+                reason: format!("{address} took no subscription within {:?}", self.limit),
+            }),
+        }
+    }
+
+    /// Whether the server behind `live` is the master still: it says so itself, and where
+    /// sentinels are asked, so do more than half of them.
+    pub(super) async fn confirm(&self, live: &Arc<Live>) -> Result<(), Failure> {
+        self.verify_master(live, &live.address).await?;
+        let Endpoint::Sentinel { sentinels, master_name } = &self.endpoint else {
+            return Ok(());
+        };
+        let mut agree = 0;
+        for sentinel in sentinels {
+            let named = self.find_master(std::slice::from_ref(sentinel), master_name).await;
+            agree += usize::from(named.is_ok_and(|address| address == live.address));
+        }
+        if agree > sentinels.len() / 2 {
+            return Ok(());
+        }
+        let reason =
+            format!("{agree} of {} sentinels call {} the master", sentinels.len(), live.address);
+        Err(Failure::NotSent { reason })
     }
 
     async fn connect(&self) -> Result<Arc<Live>, Failure> {
@@ -196,13 +253,20 @@ impl Connection {
 
     /// Opens a connection and starts its driver, within the command timeout.
     async fn dial(&self, address: &str, login: &RedisConnectionInfo) -> Result<Arc<Live>, Failure> {
+        self.dial_with(address, login, AsyncConnectionConfig::new()).await
+    }
+
+    async fn dial_with(
+        &self,
+        address: &str,
+        login: &RedisConnectionInfo,
+        config: AsyncConnectionConfig,
+    ) -> Result<Arc<Live>, Failure> {
         let opening = async {
             let stream = self.host.connect(address).await.map_err(|error| Failure::NotSent {
                 reason: format!("cannot connect to {address}: {error}"),
             })?;
-            let config = AsyncConnectionConfig::new()
-                .set_response_timeout(None)
-                .set_connection_timeout(None);
+            let config = config.set_response_timeout(None).set_connection_timeout(None);
             MultiplexedConnection::new_with_config(login, stream, config)
                 .await
                 .map_err(|error| not_sent(&error))
@@ -223,7 +287,7 @@ impl Connection {
                 ended.store(true, Ordering::Relaxed);
             }
         });
-        Ok(Arc::new(Live { multiplexed, driver, ended }))
+        Ok(Arc::new(Live { multiplexed, address: address.to_owned(), driver, ended }))
     }
 }
 

@@ -163,6 +163,17 @@ pub enum InvalidOptions {
         /// The command timeout.
         limit: Duration,
     },
+    /// A waiter would lose its place by one lost reply.
+    #[error(
+        "a waiter is dead after {timeout:?}: give it more than a retry and a command timeout \
+         ({least:?})"
+    )]
+    WaiterTimeout {
+        /// As given.
+        timeout: Duration,
+        /// A retry and a command timeout.
+        least: Duration,
+    },
     /// Nobody to ask.
     #[error("there are no servers: name at least one as name:port, better three or five")]
     NoServers,

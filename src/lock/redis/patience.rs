@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
 use super::failure::Failure;
 use crate::host::Host;
 use crate::lock::LockError;
@@ -15,6 +17,20 @@ pub(super) async fn until_granted<T, F>(
     host: &Host,
     retry: Duration,
     patience: Duration,
+    try_once: impl FnMut() -> F,
+) -> Result<T, LockError>
+where
+    F: Future<Output = Result<Option<T>, Failure>>,
+{
+    until_woken(host, retry, patience, None, try_once).await
+}
+
+/// Likewise; and `woken` ends a wait early.
+pub(super) async fn until_woken<T, F>(
+    host: &Host,
+    retry: Duration,
+    patience: Duration,
+    woken: Option<&Notify>,
     mut try_once: impl FnMut() -> F,
 ) -> Result<T, LockError>
 where
@@ -45,6 +61,10 @@ where
             });
         }
         let wait = host.random_duration("lock-retry", retry / 2, retry);
-        host.sleep(wait.min(left)).await;
+        match woken {
+            // Woken or not, it is tried again.
+            Some(woken) => drop(host.timeout(wait.min(left), woken.notified()).await),
+            None => host.sleep(wait.min(left)).await,
+        }
     }
 }

@@ -13,6 +13,7 @@ use super::endpoint::Endpoint;
 use super::failure::Failure;
 use super::options::{Fencing, InvalidOptions, Options};
 use super::script::{self, Scripts};
+use super::unsettled::Unsettled;
 use crate::host::{BoxFuture, Host};
 use crate::lock::{FencingToken, Grant, Owner, Release};
 
@@ -49,6 +50,10 @@ impl Records {
 
     pub(super) fn host(&self) -> &Host {
         &self.host
+    }
+
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
     }
 
     /// As given, the lease in whole milliseconds.
@@ -98,19 +103,22 @@ impl Records {
         F: Future<Output = Result<(), Failure>>,
     {
         let live = self.connection.ready().await?;
-        let mut unsettled = Unsettled {
-            records: self.clone(),
-            live: Some(live.clone()),
-            key: key.to_owned(),
-            owner: owner.clone(),
-        };
+        let mut unsettled = Unsettled::new(&self.host, {
+            let (records, live) = (self.clone(), live.clone());
+            let (key, owner) = (key.to_owned(), owner.clone());
+            move || -> BoxFuture<'static, ()> {
+                Box::pin(async move {
+                    let _ = records.take_back(live, &key, &owner).await;
+                })
+            }
+        });
         let answer = self.take_on(&live, key, owner).await;
         if !matches!(answer, Err(Failure::NoReply { .. }) | Ok(Some(_))) {
-            unsettled.live = None;
+            unsettled.settle();
         }
         let Some(taken) = answer? else { return Ok(None) };
         then(live).await?;
-        unsettled.live = None;
+        unsettled.settle();
         Ok(Some(taken))
     }
 
@@ -252,26 +260,5 @@ impl Records {
         let command = script::release_in_one(key, owner.as_str());
         let request = command.query_async::<i64>(&mut multiplexed);
         self.connection.run(&live, request).await.map(drop)
-    }
-}
-
-/// A request that may have been sent and whose answer is not known, or not enough.
-/// Dropping it armed, be it for want of a reply or because the caller lost interest,
-/// spawns one best-effort release.
-struct Unsettled {
-    records: Arc<Records>,
-    /// The connection the request went to; `None` once all is settled.
-    live: Option<Arc<Live>>,
-    key: String,
-    owner: Owner,
-}
-
-impl Drop for Unsettled {
-    fn drop(&mut self) {
-        let Some(live) = self.live.take() else { return };
-        let (records, key, owner) = (self.records.clone(), self.key.clone(), self.owner.clone());
-        self.records.host.spawn("release", async move {
-            let _ = records.take_back(live, &key, &owner).await;
-        });
     }
 }

@@ -72,6 +72,7 @@ use super::failure::Failure;
 use super::options::{Fencing, InvalidOptions, Options};
 use super::patience::until_granted;
 use super::records::Records;
+use super::unsettled::Unsettled;
 use crate::host::{BoxFuture, Host};
 use crate::lock::{Grant, Guard, GuardBackend, Lock, LockError, Owner, Release};
 
@@ -177,7 +178,16 @@ impl Redlock {
         let servers = &self.servers;
         // Whatever was taken is given back unless the round is won, be it for want of a
         // majority or because the caller lost interest.
-        let mut unsettled = UnsettledRound(Some((servers.clone(), key.to_owned(), owner.clone())));
+        let mut unsettled = Unsettled::new(&servers.host, {
+            let (servers, key, owner) = (servers.clone(), key.to_owned(), owner.clone());
+            move || -> BoxFuture<'static, ()> {
+                let releasing = servers.releasing(&key, &owner);
+                Box::pin(async move {
+                    // Best effort: the lease ends what this cannot.
+                    let _ = releasing.await;
+                })
+            }
+        });
         let began = servers.host.monotonic();
         let mut tally = Tally::of(servers.records.len());
         let asks = servers.records.iter().map(|records| records.take_unsettled(key, owner));
@@ -200,13 +210,11 @@ impl Redlock {
         let elapsed = servers.host.monotonic().saturating_sub(began);
         let usable = servers.options.lease.saturating_sub(servers.options.margin);
         if tally.has_majority() && elapsed < usable {
-            unsettled.0 = None;
+            unsettled.settle();
             return Ok(Some(began));
         }
-        if let Some((servers, key, owner)) = unsettled.0.take() {
-            // Before anybody tries again: what is still there would be in our own way.
-            servers.releasing(&key, &owner).await;
-        }
+        // Before anybody tries again: what is still there would be in our own way.
+        unsettled.undo().await;
         tally.refusal()
     }
 }
@@ -268,20 +276,6 @@ struct Majority {
 impl GuardBackend for Majority {
     fn release(&mut self) -> BoxFuture<'static, Release> {
         self.servers.releasing(&self.key, &self.owner)
-    }
-}
-
-/// A round that is not won yet. Dropping it armed spawns a release to all servers.
-struct UnsettledRound(Option<(Arc<Servers>, String, Owner)>);
-
-impl Drop for UnsettledRound {
-    fn drop(&mut self) {
-        let Some((servers, key, owner)) = self.0.take() else { return };
-        let releasing = servers.releasing(&key, &owner);
-        servers.host.spawn("release", async move {
-            // Best effort: the lease ends what this cannot.
-            let _ = releasing.await;
-        });
     }
 }
 

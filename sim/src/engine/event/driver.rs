@@ -17,7 +17,7 @@ use std::future::Future;
 use std::panic::Location;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -53,6 +53,8 @@ struct Driver {
     readiness: Readiness,
     origin: OnceLock<Instant>,
     sentinel: Mutex<Option<Pin<Box<Sleep>>>>,
+    /// Whether tokio's clock may have leapt when the thread goes on.
+    leaps: AtomicBool,
     /// Steps since time last moved.
     steps: AtomicU32,
     /// Polls of any task since the thread last parked.
@@ -70,6 +72,7 @@ pub(super) fn drive(core: &Arc<Core>, stage: Stage, manner: &Manner) {
         readiness: Readiness::of(manner.plain),
         origin: OnceLock::new(),
         sentinel: Mutex::new(None),
+        leaps: AtomicBool::new(false),
         steps: AtomicU32::new(0),
         #[cfg(tokio_unstable)]
         polls: AtomicU32::new(0),
@@ -190,7 +193,7 @@ impl Driver {
                 Some(at_us) if at_us < next_ms_us => self.advance(at_us),
                 _ if !is_whole => return self.advance(next_ms_us),
                 Some(at_us) => return self.leap_to(at_us / MILLISECOND_US * MILLISECOND_US),
-                None => return,
+                None => return self.leaps.store(true, Ordering::Relaxed),
             }
         }
     }
@@ -223,6 +226,7 @@ impl Driver {
 
     /// Lets tokio leap, to the earliest of its own timers and `to_us`.
     fn leap_to(&self, to_us: u64) {
+        self.leaps.store(true, Ordering::Relaxed);
         let Some(origin) = self.origin.get() else { return };
         let deadline = *origin + Duration::from_micros(to_us);
         let mut sentinel = self.sentinel.lock().unwrap_or_else(PoisonError::into_inner);
@@ -235,7 +239,9 @@ impl Driver {
 
     /// Follows tokio's clock after it may have leapt.
     fn follow(&self) {
-        if let Some(origin) = self.origin.get() {
+        if self.leaps.swap(false, Ordering::Relaxed)
+            && let Some(origin) = self.origin.get()
+        {
             let now_us = (Instant::now() - *origin).as_micros() as u64;
             self.core.world.set_now_us(now_us);
         }

@@ -76,8 +76,14 @@ pub fn summary(identity: &Identity, book: &Book, course: &Course, told: &[Told])
         }
     }
     let _ = writeln!(out, "\n## Coverage\n\n```text");
-    for line in book.denominators(quarry, course) {
-        let _ = writeln!(out, "{line}");
+    for (name, text) in book.denominators(quarry, course) {
+        let _ = writeln!(out, "{name:<15}{text}");
+    }
+    for breaker in book.breakers() {
+        let kinds: Vec<&str> = breaker.kinds.iter().map(|kind| kind.id()).collect();
+        let (broke, tried) = (breaker.broke, breaker.tried);
+        let kinds = kinds.join(", ");
+        let _ = writeln!(out, "broke at {broke:>3} of {tried:>3}  {}: {kinds}", breaker.fault);
     }
     let _ = writeln!(out, "```");
     let rests_on = book.rests_on(course);

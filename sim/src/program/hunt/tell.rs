@@ -86,27 +86,18 @@ fn json_of(setup: &Setup, course: &Course, walk: &Walk<'_>, examined: &[Examined
             value
         })
         .collect();
+    let parts: std::collections::BTreeMap<&str, String> =
+        book.denominators(&setup.quarry, course).into_iter().collect();
+    // The rule of three speaks of draws.
+    let drawn = if course.survey().is_some() { &book.drawn } else { &book.tally };
     let more = [
         ("strategy", json!(setup.strategy.name())),
         ("signatures", json!(signatures)),
-        ("coverage", json!({ "parts": book.denominators(&setup.quarry, course), "cells": cells })),
+        ("coverage", json!({ "parts": parts, "cells": cells })),
+        ("bound", json!(drawn.bound())),
         ("rests-on", json!(book.rests_on(course))),
     ];
-    let mut tally = book.tally.clone();
-    if course.survey().is_some() {
-        // The rule of three speaks of draws.
-        tally = book.drawn.clone();
-    }
-    let bound = tally.bound();
-    let text =
-        json::hunt_json(&setup.quarry, book.tally.clone(), book.trace(), failures.collect(), &more);
-    match serde_json::from_str::<Value>(&text) {
-        Ok(mut value) => {
-            value["bound"] = json!(bound);
-            format!("{value:#}")
-        }
-        Err(_) => text,
-    }
+    json::hunt_json(&setup.quarry, book.tally.clone(), book.trace(), failures.collect(), &more)
 }
 
 fn text(
@@ -152,8 +143,8 @@ fn coverage(setup: &Setup, course: &Course, walk: &Walk<'_>, manner: &Manner) {
     let quarry = &setup.quarry;
     let fence = quarry.fence.name();
     say(format!("coverage of {} in {}, fence {fence}", quarry.lock, quarry.scenario));
-    for line in walk.book.denominators(quarry, course) {
-        say(labelled("  ", 17, &line, manner.width));
+    for (name, text) in walk.book.denominators(quarry, course) {
+        say(labelled(&format!("  {name:<15}"), 17, &text, manner.width));
     }
     let mut rows: BTreeMap<&str, BTreeMap<&str, String>> = BTreeMap::new();
     for ((fault, operation), cell) in &walk.book.coverage {
@@ -175,6 +166,17 @@ fn coverage(setup: &Setup, course: &Course, walk: &Walk<'_>, manner: &Manner) {
     line("", operations);
     for (fault, cells) in rows {
         line(fault, operations.map(|operation| cells.get(operation).map_or("", String::as_str)));
+    }
+    let breakers = walk.book.breakers();
+    if breakers.is_empty() {
+        return;
+    }
+    say("\n  single faults that break it, and at how many moments of those tried");
+    for breaker in breakers {
+        let kinds: Vec<&str> = breaker.kinds.iter().map(|kind| kind.id()).collect();
+        let label = format!("  {:>3} of {:>3}  ", breaker.broke, breaker.tried);
+        let text = format!("{}: {}", breaker.fault, kinds.join(", "));
+        say(labelled(&label, label.len(), &text, manner.width));
     }
 }
 

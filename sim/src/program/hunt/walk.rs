@@ -75,9 +75,7 @@ impl<'a> Walk<'a> {
         self.bar = progress("runs", course.budget());
         loop {
             let round = course.next_round();
-            if round.is_empty() {
-                break;
-            }
+            let Some(last) = round.last().map(|step| step.number) else { break };
             let shard = self.setup.shard;
             let round: Vec<Step> =
                 round.into_iter().filter(|step| course.is_of(step, shard)).collect();
@@ -86,16 +84,26 @@ impl<'a> Walk<'a> {
                 match self.journal.as_mut().and_then(|journal| journal.known(&step)) {
                     Some(line) => {
                         let summary = line.summary(&step);
+                        if self.read_only {
+                            self.keep_plan(&step, &summary);
+                        }
                         self.take(course, &step, &summary);
                     }
                     None => to_run.push(step),
                 }
             }
-            if self.read_only {
-                // The end of what the shards have run.
-                if self.journal.as_ref().is_some_and(Journal::is_used_up) {
+            if let Some(journal) = &self.journal {
+                if journal.next_number().is_some_and(|next| next <= last) {
+                    return Err(Failure::usage(
+                        "the journal has runs that this hunt does not make; name another folder",
+                    ));
+                }
+                if self.read_only && journal.next_number().is_none() {
+                    // The end of what the shards have run.
                     break;
                 }
+            }
+            if to_run.is_empty() || self.read_only {
                 continue;
             }
             if self.is_over() {
@@ -111,12 +119,6 @@ impl<'a> Walk<'a> {
             }
         }
         self.bar.finish_and_clear();
-        let is_left_over = self.journal.as_ref().is_some_and(|journal| !journal.is_used_up());
-        if is_left_over && self.unwritten.is_none() && !self.is_over() {
-            return Err(Failure::usage(
-                "the journal has runs that this hunt does not make; name another folder",
-            ));
-        }
         Ok(())
     }
 
@@ -151,18 +153,22 @@ impl<'a> Walk<'a> {
     /// At once: a hunt that is interrupted has lost nothing that it had found. What cannot
     /// be written is told after everything else.
     fn write_down(&mut self, course: &Course, step: &Step, summary: &Summary) {
+        self.keep_plan(step, summary);
+        if let (Some(journal), None) = (&mut self.journal, &self.unwritten) {
+            let what = is_failure(step, summary).then(|| course.label(step));
+            let added = journal.add(&Line::new(step, summary, what));
+            self.unwritten = added.err().map(Failure::Usage);
+        }
+    }
+
+    /// Of a campaign, and of faults that were not drawn, the first of each signature.
+    fn keep_plan(&mut self, step: &Step, summary: &Summary) {
         let is_first = !self.book.caught.contains_key(&summary.signature);
         let is_kept = is_first || (step.source == Source::Drawn && self.journal.is_none());
-        let is_failure = is_failure(step, summary);
-        if let (Some(folder), true) = (&self.folder, is_failure && is_kept) {
+        if let (Some(folder), true) = (&self.folder, is_failure(step, summary) && is_kept) {
             let kept = self.setup.quarry.plan_of(&step.task).map_err(Failure::from);
             let kept = kept.and_then(|plan| folder.keep(&plan));
             self.unwritten = self.unwritten.take().or(kept.err());
-        }
-        if let (Some(journal), None) = (&mut self.journal, &self.unwritten) {
-            let what = is_failure.then(|| course.label(step));
-            let added = journal.add(&Line::new(step, summary, what));
-            self.unwritten = added.err().map(Failure::Usage);
         }
     }
 

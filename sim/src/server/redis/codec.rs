@@ -13,6 +13,7 @@
 
 mod arguments;
 mod encode;
+pub mod extended;
 mod inline;
 pub mod number;
 mod reply;

@@ -11,18 +11,29 @@
 
 mod checks;
 mod connection;
+mod drawing;
 mod expiry;
 mod hash;
 pub(super) mod info;
 mod keys;
+mod keys_more;
 mod keyspace_access;
+mod list;
+mod list_pop;
 mod notifications;
 mod pubsub;
 mod replication;
+mod scan;
 mod scripting;
 mod server;
+mod set;
+mod sorted_set;
+mod sorted_set_algebra;
+mod sorted_set_range;
 mod string;
+mod string_more;
 mod transaction;
+mod waiting;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -65,6 +76,8 @@ pub(super) const SYNTAX: &str = "ERR syntax error";
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 pub(super) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 
+const POSITIVE: &str = "ERR value is out of range, must be positive";
+
 pub(super) type Outcome = Result<(), Failure>;
 
 /// A command while it runs.
@@ -90,6 +103,13 @@ impl Call<'_> {
     /// Reads an argument as an integer.
     fn integer(&self, index: usize) -> Result<i64, Failure> {
         parse_integer(&self.arguments[index]).ok_or(NOT_AN_INTEGER.into())
+    }
+
+    /// Reads an argument as an integer of at least `least`; `failure` is for one that is less.
+    fn at_least(&self, index: usize, least: i64, failure: &'static str) -> Result<i64, Failure> {
+        let is_unreadable = if failure == POSITIVE { NOT_AN_INTEGER } else { failure };
+        let integer = parse_integer(&self.arguments[index]).ok_or(is_unreadable)?;
+        if integer < least { Err(failure.into()) } else { Ok(integer) }
     }
 
     fn wrong_arity_of(&self, subcommand: &str) -> Failure {
@@ -172,9 +192,18 @@ macro_rules! commands {
 static COMMANDS: &[Command] = commands! {
     "append" 3 WRITE | DENY_OOM, string::append;
     "auth" -2 NO_SCRIPT, connection::auth;
+    "blmove" 6 WRITE | DENY_OOM | NO_SCRIPT, list_pop::blmove;
+    "blmpop" -5 WRITE, list_pop::blmpop;
+    "blpop" -3 WRITE | NO_SCRIPT, list_pop::blpop;
+    "brpop" -3 WRITE | NO_SCRIPT, list_pop::brpop;
+    "brpoplpush" 4 WRITE | DENY_OOM | NO_SCRIPT, list_pop::brpoplpush;
+    "bzmpop" -5 WRITE, sorted_set::bzmpop;
+    "bzpopmax" -3 WRITE | NO_SCRIPT, sorted_set::bzpopmax;
+    "bzpopmin" -3 WRITE | NO_SCRIPT, sorted_set::bzpopmin;
     "client" -2 NO_SCRIPT, connection::client;
     "command" -1 0, server::command;
     "config" -2 NO_SCRIPT, server::config;
+    "copy" -3 WRITE | DENY_OOM, keys_more::copy;
     "dbsize" 1 0, keys::dbsize;
     "decr" 2 WRITE | DENY_OOM, string::decr;
     "decrby" 3 WRITE | DENY_OOM, string::decrby;
@@ -194,6 +223,8 @@ static COMMANDS: &[Command] = commands! {
     "flushdb" -1 WRITE, keys::flushdb;
     "get" 2 0, string::get;
     "getdel" 2 WRITE, string::getdel;
+    "getex" -2 WRITE, string_more::getex;
+    "getrange" 4 0, string_more::getrange;
     "getset" 3 WRITE | DENY_OOM, string::getset;
     "hdel" -3 WRITE, hash::hdel;
     "hello" -1 NO_SCRIPT, connection::hello;
@@ -201,23 +232,41 @@ static COMMANDS: &[Command] = commands! {
     "hget" 3 0, hash::hget;
     "hgetall" 2 0, hash::hgetall;
     "hincrby" 4 WRITE | DENY_OOM, hash::hincrby;
+    "hincrbyfloat" 4 WRITE | DENY_OOM, hash::hincrbyfloat;
     "hkeys" 2 0, hash::hkeys;
     "hlen" 2 0, hash::hlen;
     "hmget" -3 0, hash::hmget;
     "hmset" -4 WRITE | DENY_OOM, hash::hmset;
     "host:" -1 NO_SCRIPT | NO_QUEUE, connection::not_redis;
+    "hrandfield" -2 0, scan::hrandfield;
+    "hscan" -3 0, scan::hscan;
     "hset" -4 WRITE | DENY_OOM, hash::hset;
     "hsetnx" 4 WRITE | DENY_OOM, hash::hsetnx;
     "hstrlen" 3 0, hash::hstrlen;
     "hvals" 2 0, hash::hvals;
     "incr" 2 WRITE | DENY_OOM, string::incr;
     "incrby" 3 WRITE | DENY_OOM, string::incrby;
+    "incrbyfloat" 3 WRITE | DENY_OOM, string_more::incrbyfloat;
     "info" -1 0, server::info;
     "keys" 2 0, keys::keys;
+    "lindex" 3 0, list::lindex;
+    "linsert" 5 WRITE | DENY_OOM, list::linsert;
+    "llen" 2 0, list::llen;
+    "lmove" 5 WRITE | DENY_OOM, list_pop::lmove;
+    "lmpop" -4 WRITE, list_pop::lmpop;
+    "lpop" -2 WRITE, list_pop::lpop;
+    "lpos" -3 0, list::lpos;
+    "lpush" -3 WRITE | DENY_OOM, list::lpush;
+    "lpushx" -3 WRITE | DENY_OOM, list::lpushx;
+    "lrange" 4 0, list::lrange;
+    "lrem" 4 WRITE, list::lrem;
+    "lset" 4 WRITE | DENY_OOM, list::lset;
+    "ltrim" 4 WRITE, list::ltrim;
     "mget" -2 0, string::mget;
     "mset" -3 WRITE | DENY_OOM, string::mset;
     "msetnx" -3 WRITE | DENY_OOM, string::msetnx;
     "multi" 1 NO_SCRIPT | NO_QUEUE, transaction::multi;
+    "object" -2 0, keys_more::object;
     "persist" 2 WRITE, expiry::persist;
     "pexpire" -3 WRITE, expiry::pexpire;
     "pexpireat" -3 WRITE, expiry::pexpireat;
@@ -232,22 +281,50 @@ static COMMANDS: &[Command] = commands! {
     "pubsub" -2 0, pubsub::pubsub;
     "punsubscribe" -1 NO_SCRIPT | OF_SUBSCRIBER, pubsub::punsubscribe;
     "quit" -1 NO_SCRIPT | NO_QUEUE | OF_SUBSCRIBER, connection::quit;
+    "randomkey" 1 0, keys_more::randomkey;
+    "rename" 3 WRITE, keys_more::rename;
+    "renamenx" 3 WRITE, keys_more::renamenx;
     "replconf" -1 NO_SCRIPT, replication::replconf;
     "replicaof" 3 NO_SCRIPT, replication::replicaof;
     "reset" 1 NO_SCRIPT | NO_QUEUE | OF_SUBSCRIBER, connection::reset;
     "role" 1 NO_SCRIPT, replication::role;
+    "rpop" -2 WRITE, list_pop::rpop;
+    "rpoplpush" 3 WRITE | DENY_OOM, list_pop::rpoplpush;
+    "rpush" -3 WRITE | DENY_OOM, list::rpush;
+    "rpushx" -3 WRITE | DENY_OOM, list::rpushx;
+    "sadd" -3 WRITE | DENY_OOM, set::sadd;
+    "scan" -2 0, scan::scan;
+    "scard" 2 0, set::scard;
     "script" -2 NO_SCRIPT, scripting::script;
+    "sdiff" -2 0, set::sdiff;
+    "sdiffstore" -3 WRITE | DENY_OOM, set::sdiffstore;
     "select" 2 0, connection::select;
     "set" -3 WRITE | DENY_OOM, string::set;
     "setex" 4 WRITE | DENY_OOM, string::setex;
     "setnx" 3 WRITE | DENY_OOM, string::setnx;
+    "setrange" 4 WRITE | DENY_OOM, string_more::setrange;
+    "sinter" -2 0, set::sinter;
+    "sintercard" -3 0, set::sintercard;
+    "sinterstore" -3 WRITE | DENY_OOM, set::sinterstore;
+    "sismember" 3 0, set::sismember;
     "slaveof" 3 NO_SCRIPT, replication::replicaof;
+    "smembers" 2 0, set::smembers;
+    "smismember" -3 0, set::smismember;
+    "smove" 4 WRITE, set::smove;
+    "spop" -2 WRITE, set::spop;
     "spublish" 3 MAY_REPLICATE, pubsub::spublish;
+    "srandmember" -2 0, set::srandmember;
+    "srem" -3 WRITE, set::srem;
+    "sscan" -3 0, scan::sscan;
     "ssubscribe" -2 NO_SCRIPT | OF_SUBSCRIBER, pubsub::ssubscribe;
     "strlen" 2 0, string::strlen;
     "subscribe" -2 NO_SCRIPT | OF_SUBSCRIBER, pubsub::subscribe;
+    "substr" 4 0, string_more::getrange;
+    "sunion" -2 0, set::sunion;
+    "sunionstore" -3 WRITE | DENY_OOM, set::sunionstore;
     "sunsubscribe" -1 NO_SCRIPT | OF_SUBSCRIBER, pubsub::sunsubscribe;
     "time" 1 0, server::time;
+    "touch" -2 0, keys_more::touch;
     "ttl" 2 0, expiry::ttl;
     "type" 2 0, keys::type_;
     "unlink" -2 WRITE, keys::del;
@@ -255,6 +332,38 @@ static COMMANDS: &[Command] = commands! {
     "unwatch" 1 NO_SCRIPT, transaction::unwatch;
     "wait" 3 NO_SCRIPT, replication::wait;
     "watch" -2 NO_SCRIPT | NO_QUEUE, transaction::watch;
+    "zadd" -4 WRITE | DENY_OOM, sorted_set::zadd;
+    "zcard" 2 0, sorted_set::zcard;
+    "zcount" 4 0, sorted_set_range::zcount;
+    "zdiff" -3 0, sorted_set_algebra::zdiff;
+    "zdiffstore" -4 WRITE | DENY_OOM, sorted_set_algebra::zdiffstore;
+    "zincrby" 4 WRITE | DENY_OOM, sorted_set::zincrby;
+    "zinter" -3 0, sorted_set_algebra::zinter;
+    "zintercard" -3 0, sorted_set_algebra::zintercard;
+    "zinterstore" -4 WRITE | DENY_OOM, sorted_set_algebra::zinterstore;
+    "zlexcount" 4 0, sorted_set_range::zlexcount;
+    "zmpop" -4 WRITE, sorted_set::zmpop;
+    "zmscore" -3 0, sorted_set::zmscore;
+    "zpopmax" -2 WRITE, sorted_set::zpopmax;
+    "zpopmin" -2 WRITE, sorted_set::zpopmin;
+    "zrandmember" -2 0, sorted_set::zrandmember;
+    "zrange" -4 0, sorted_set_range::zrange;
+    "zrangebylex" -4 0, sorted_set_range::zrangebylex;
+    "zrangebyscore" -4 0, sorted_set_range::zrangebyscore;
+    "zrangestore" -5 WRITE | DENY_OOM, sorted_set_range::zrangestore;
+    "zrank" 3 0, sorted_set::zrank;
+    "zrem" -3 WRITE, sorted_set::zrem;
+    "zremrangebylex" 4 WRITE, sorted_set_range::zremrangebylex;
+    "zremrangebyrank" 4 WRITE, sorted_set_range::zremrangebyrank;
+    "zremrangebyscore" 4 WRITE, sorted_set_range::zremrangebyscore;
+    "zrevrange" -4 0, sorted_set_range::zrevrange;
+    "zrevrangebylex" -4 0, sorted_set_range::zrevrangebylex;
+    "zrevrangebyscore" -4 0, sorted_set_range::zrevrangebyscore;
+    "zrevrank" 3 0, sorted_set::zrevrank;
+    "zscan" -3 0, scan::zscan;
+    "zscore" 3 0, sorted_set::zscore;
+    "zunion" -3 0, sorted_set_algebra::zunion;
+    "zunionstore" -4 WRITE | DENY_OOM, sorted_set_algebra::zunionstore;
 };
 
 /// Commands that are said in two words, and the second word's arity: it is looked at before
@@ -275,6 +384,7 @@ static SUBCOMMANDS: &[(&str, &[(&str, i16)])] = &[
     ),
     ("command", &[("count", 2), ("docs", -2), ("info", -2)]),
     ("config", &[("get", -3), ("resetstat", 2), ("rewrite", 2), ("set", -4)]),
+    ("object", &[("encoding", 3), ("freq", 3), ("idletime", 3), ("refcount", 3)]),
     (
         "pubsub",
         &[

@@ -4,6 +4,9 @@
 //! what happens to one whose time has come, is the commands' business.
 
 mod hash;
+mod list;
+mod set;
+mod sorted_set;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -12,6 +15,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub(super) use hash::Hash;
+pub(super) use list::{End, List};
+pub(super) use set::Set;
+pub(super) use sorted_set::{Limit, Name, SortedSet};
 
 /// A key, shared between the keyspace and the index of expiries.
 pub(super) type Key = Arc<[u8]>;
@@ -23,6 +29,12 @@ pub(super) enum Value {
     String(Bytes),
     /// Fields and their values.
     Hash(Hash),
+    /// Elements from left to right.
+    List(List),
+    /// Members.
+    Set(Set),
+    /// Members with scores.
+    SortedSet(SortedSet),
 }
 
 /// A type of values other than strings.
@@ -96,6 +108,9 @@ macro_rules! kinds {
 
 kinds! {
     Hash "hash";
+    List "list";
+    Set "set";
+    SortedSet "zset";
 }
 
 /// What is kept under a key.
@@ -192,6 +207,15 @@ impl Database {
         let result = work(&mut entry.value);
         self.used_bytes += entry.value.memory_bytes();
         Some(result)
+    }
+
+    /// Changes the value under a key in place; nothing if it is not there or of another type.
+    pub(super) fn modify_as<T: Kind, R>(
+        &mut self,
+        key: &[u8],
+        work: impl FnOnce(&mut T) -> R,
+    ) -> Option<R> {
+        self.modify(key, |value| T::of_mut(value).map(work)).flatten()
     }
 
     pub(super) fn remove(&mut self, key: &[u8]) -> Option<Entry> {

@@ -1,25 +1,23 @@
 //! RDB, the file format in which a master sends its whole data set to a replica.
 //!
-//! Version 10 (Redis 7.0), strings and hashes: written plainly, read in every encoding
-//! that Redis 7.0 writes for them (plain, integers, LZF, listpacks). Anything else in a
-//! file is refused with an error that names it.
+//! Version 10 (Redis 7.0): written plainly, read in every encoding that Redis 7.0 writes
+//! (plain, integers, LZF, listpacks, sets of integers). What each type of key is as bytes is
+//! in [`values`]. Anything else in a file is refused with an error that names it.
 
 mod checksum;
 mod listpack;
 mod lzf;
+mod values;
 
 use bytes::Bytes;
 
-use super::codec::number::parse_integer;
-use super::keyspace::{Database, Hash, Kind, Value};
-use checksum::crc64;
+use super::codec::number::{parse_double, parse_integer};
+use super::keyspace::Database;
+pub(super) use checksum::crc64;
 
 const MAGIC: &[u8] = b"REDIS";
 const VERSION: &[u8] = b"0010";
 
-const STRING: u8 = 0;
-const HASH: u8 = 4;
-const HASH_LISTPACK: u8 = 16;
 const FREQUENCY: u8 = 0xf9;
 const IDLE: u8 = 0xf8;
 const AUXILIARY: u8 = 0xfa;
@@ -40,7 +38,7 @@ pub(super) enum RdbError {
     Truncated,
     #[error("malformed RDB file: {0}")]
     Malformed(&'static str),
-    #[error("the RDB file holds {0} (type {1}), only strings and hashes are supported")]
+    #[error("the RDB file holds {0} (type {1}), which is not supported")]
     Type(&'static str, u8),
     #[error("the RDB file's data set is larger than this server accepts")]
     TooLarge,
@@ -79,22 +77,7 @@ pub(super) fn write(databases: &[Database], repl_id: &str, repl_offset: u64) -> 
                 bytes.push(EXPIRES_MS);
                 bytes.extend_from_slice(&at_ms.to_le_bytes());
             }
-            match &entry.value {
-                Value::String(value) => {
-                    bytes.push(STRING);
-                    write_string(&mut bytes, key);
-                    write_string(&mut bytes, value);
-                }
-                Value::Hash(hash) => {
-                    bytes.push(HASH);
-                    write_string(&mut bytes, key);
-                    write_length(&mut bytes, hash.len() as u64);
-                    for (field, value) in hash.iter() {
-                        write_string(&mut bytes, field);
-                        write_string(&mut bytes, value);
-                    }
-                }
-            }
+            values::write(&mut bytes, key, &entry.value);
         }
     }
     bytes.push(END);
@@ -169,7 +152,7 @@ pub(super) fn read(
             FREQUENCY => {
                 reader.byte()?;
             }
-            kind @ (STRING | HASH | HASH_LISTPACK) => {
+            kind if values::is_known(kind) => {
                 let key = reader.string()?;
                 let value = reader.value(kind)?;
                 databases[selected].insert(&key, value, expires_at_ms.take());
@@ -192,12 +175,11 @@ pub(super) fn read(
 
 fn type_name(kind: u8) -> &'static str {
     match kind {
-        1 | 10 | 14 | 18 => "a list",
-        2 | 11 => "a set",
-        3 | 5 | 12 | 17 => "a sorted set",
+        10 | 14 => "a list of an older Redis",
+        3 | 12 => "a sorted set of an older Redis",
         9 | 13 => "a hash of an older Redis",
         6 | 7 | 0xf7 => "a module's data",
-        15 | 19 => "a stream",
+        15 => "a stream of an older Redis",
         0xf5 | 0xf6 => "a function",
         _ => "something unknown",
     }
@@ -248,37 +230,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn value(&mut self, kind: u8) -> Result<Value, RdbError> {
-        let mut hash = Hash::default();
-        match kind {
-            HASH => {
-                for _ in 0..self.length()? {
-                    let field = self.string()?;
-                    hash.insert(&field, self.string()?);
-                    if Kind::memory_bytes(&hash) > self.limit_bytes {
-                        return Err(RdbError::TooLarge);
-                    }
-                }
-            }
-            HASH_LISTPACK => {
-                let packed = self.string()?;
-                let elements = listpack::elements(&packed);
-                let elements = elements.ok_or(RdbError::Malformed("a listpack is damaged"))?;
-                for pair in elements.chunks(2) {
-                    let [field, value] = pair else {
-                        return Err(RdbError::Malformed("a field of a hash has no value"));
-                    };
-                    hash.insert(field, value.clone());
-                }
-            }
-            _ => return Ok(Value::String(self.string()?)),
-        }
-        if hash.is_empty() {
-            return Err(RdbError::Malformed("a hash is empty"));
-        }
-        Ok(Value::Hash(hash))
-    }
-
     fn size(&mut self) -> Result<usize, RdbError> {
         usize::try_from(self.length()?).map_err(|_| RdbError::Truncated)
     }
@@ -313,6 +264,7 @@ impl<'a> Reader<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::keyspace::{End, Hash, List, Set, SortedSet, Value};
     use super::*;
     use proptest::prelude::*;
 
@@ -326,6 +278,17 @@ mod tests {
         hash.insert(b"field", Bytes::from_static(b"value"));
         hash.insert(b"another", Bytes::new());
         databases[3].insert(b"hash", Value::Hash(hash), Some(99));
+        let mut list = List::default();
+        let mut set = Set::default();
+        let mut sorted = SortedSet::default();
+        for (number, text) in ["x", "10", "", "-3"].into_iter().enumerate() {
+            list.push(End::Right, Bytes::from_static(text.as_bytes()));
+            set.insert(text.as_bytes());
+            sorted.insert(text.as_bytes(), number as f64 / 3.0 - 1.0);
+        }
+        databases[4].insert(b"list", Value::List(list), None);
+        databases[4].insert(b"set", Value::Set(set), Some(5));
+        databases[4].insert(b"sorted", Value::SortedSet(sorted), None);
         databases[9].insert(&[b'k'; 70], Value::String(Bytes::from_static(b"12")), Some(-1));
         databases
     }
@@ -371,8 +334,8 @@ mod tests {
         assert_eq!(read(b"SQLite", 1, LIMIT).unwrap_err(), RdbError::Magic);
         assert_eq!(read(b"REDIS0099", 1, LIMIT).unwrap_err(), RdbError::Version("0099".to_owned()));
         assert_eq!(
-            read(b"REDIS0010\x12", 1, LIMIT).unwrap_err().to_string(),
-            "the RDB file holds a list (type 18), only strings and hashes are supported"
+            read(b"REDIS0010\x0e", 1, LIMIT).unwrap_err().to_string(),
+            "the RDB file holds a list of an older Redis (type 14), which is not supported"
         );
         let mut file = write(&sample(), "id", 5);
         let end = file.len() - 20;

@@ -41,6 +41,11 @@ impl<'a> Arguments<'a> {
         self.spans.iter().map(move |span| &bytes[span.from as usize..span.to as usize])
     }
 
+    /// Some of the arguments; those that are not there are left out.
+    pub fn part(&self, range: std::ops::Range<usize>) -> Arguments<'a> {
+        Arguments { bytes: self.bytes, spans: self.spans.get(range).unwrap_or_default() }
+    }
+
     /// The arguments from `index` on; empty past the end.
     pub fn from(&self, index: usize) -> Arguments<'a> {
         Arguments { bytes: self.bytes, spans: self.spans.get(index..).unwrap_or_default() }

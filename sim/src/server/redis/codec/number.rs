@@ -29,6 +29,50 @@ pub fn append_integer(bytes: &mut Vec<u8>, integer: i64) {
     bytes.extend_from_slice(itoa::Buffer::new().format(integer).as_bytes());
 }
 
+/// Reads a double as Redis does: the whole text as C's `strtod` takes it, without blanks
+/// before it, neither NaN nor out of range.
+pub fn parse_double(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (sign, digits) = match text.as_bytes().first()? {
+        b'-' => (-1.0, &text[1..]),
+        b'+' => (1.0, &text[1..]),
+        _ => (1.0, text),
+    };
+    let first = digits.bytes().next()?;
+    if let Some(hexadecimal) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        return Some(sign * parse_hexadecimal(hexadecimal)?);
+    }
+    if digits.eq_ignore_ascii_case("inf") || digits.eq_ignore_ascii_case("infinity") {
+        return Some(sign * f64::INFINITY);
+    }
+    if !first.is_ascii_digit() && first != b'.' {
+        return None;
+    }
+    let double: f64 = digits.parse().ok()?;
+    let mantissa = digits.split(['e', 'E']).next().unwrap_or_default();
+    let is_zero = mantissa.bytes().all(|byte| matches!(byte, b'0' | b'.'));
+    // What is too large or too small is out of range.
+    (double.is_finite() && (double != 0.0 || is_zero)).then_some(sign * double)
+}
+
+/// `1f.8p3`, without a prefix.
+fn parse_hexadecimal(text: &str) -> Option<f64> {
+    let (mantissa, exponent) = match text.split_once(['p', 'P']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let mut double = 0.0;
+    for digit in whole.chars().chain(fraction.chars()) {
+        double = double * 16.0 + f64::from(digit.to_digit(16)?);
+    }
+    let double = double * 2f64.powi(exponent.saturating_sub(4 * fraction.len() as i32));
+    double.is_finite().then_some(double)
+}
+
 /// A double as C's `%.17g` prints it: what Redis sends for doubles.
 pub fn format_double(double: f64) -> String {
     if double.is_nan() {
@@ -72,6 +116,28 @@ mod tests {
         }
         assert_eq!(parse_integer(b"-9223372036854775809"), None);
         assert_eq!(parse_integer(b"99999999999999999999"), None);
+    }
+
+    #[test]
+    fn doubles_are_read_as_c_reads_them() {
+        for (text, double) in [
+            ("1", 1.0),
+            ("+1.5", 1.5),
+            ("-.5", -0.5),
+            ("5.", 5.0),
+            ("1e3", 1000.0),
+            ("inf", f64::INFINITY),
+            ("-Infinity", f64::NEG_INFINITY),
+            ("0x10", 16.0),
+            ("-0x1.8p1", -3.0),
+            ("0e999", 0.0),
+        ] {
+            assert_eq!(parse_double(text.as_bytes()), Some(double), "{text}");
+        }
+        for text in ["", " 1", "1 ", "nan", "-", ".", "1e999", "1e-999", "x", "0x", "--1", "1.2.3"]
+        {
+            assert_eq!(parse_double(text.as_bytes()), None, "{text}");
+        }
     }
 
     #[test]

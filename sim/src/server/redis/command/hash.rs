@@ -3,9 +3,11 @@
 use bytes::Bytes;
 
 use super::super::codec::ReplyEncoder;
+use super::super::codec::extended::Extended;
 use super::super::codec::number::parse_integer;
 use super::super::keyspace::Hash;
 use super::super::pubsub::event::HASH;
+use super::string_more::{NOT_A_FLOAT, float_sum};
 use super::{Call, Failure, Outcome, wrong_arity};
 
 fn set_fields(call: &mut Call<'_>) -> Result<i64, Failure> {
@@ -153,5 +155,22 @@ pub(super) fn hincrby(call: &mut Call<'_>) -> Outcome {
     call.change_and_notify(key, HASH, "hincrby", |hash: &mut Hash| hash.insert(field, text))?;
     call.propagate();
     call.reply.integer(sum);
+    Ok(())
+}
+
+pub(super) fn hincrbyfloat(call: &mut Call<'_>) -> Outcome {
+    let arguments = call.arguments;
+    let (key, field) = (&arguments[1], &arguments[2]);
+    if Extended::parse(&arguments[3]).is_none() {
+        return Err(NOT_A_FLOAT.into());
+    }
+    let present = call.lookup_as::<Hash>(key)?.and_then(|hash| hash.get(field));
+    let sum = float_sum(present, &arguments[3], "ERR hash value is not a float")?;
+    call.change_and_notify(key, HASH, "hincrbyfloat", |hash: &mut Hash| {
+        hash.insert(field, sum.clone())
+    })?;
+    // The sum itself: another machine may count otherwise.
+    call.propagate_as([&b"HSET"[..], key, field, &sum]);
+    call.reply.bulk(&sum);
     Ok(())
 }

@@ -227,6 +227,25 @@ impl Call<'_> {
         }
     }
 
+    /// Puts something other than a string under a key, in place of whatever is there. Whoever
+    /// calls this has looked the key up.
+    pub(super) fn put<T: Kind>(&mut self, key: &[u8], value: T, expires_at_ms: Option<i64>) {
+        let number = self.client.database;
+        let database = &mut self.state.databases[number];
+        if let Some(previous) = database.get(key).and_then(|entry| entry.value.string()) {
+            self.shared.observer.observe(&Observation::Deleted {
+                origin: self.client.origin,
+                key,
+                value: Some(previous),
+            });
+        }
+        let is_new = database.insert(key, value.wrap(), expires_at_ms);
+        self.state.touch(number, key);
+        if is_new {
+            self.notify(event::NEW, "new", key);
+        }
+    }
+
     /// Deletes a key that was looked up; false if it is not there.
     pub(super) fn remove(&mut self, key: &[u8]) -> bool {
         let database = self.client.database;

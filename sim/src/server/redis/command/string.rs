@@ -13,7 +13,7 @@ pub(super) fn get(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Answers with the string under a key, or with null.
-fn reply_string(call: &mut Call<'_>, key: &[u8]) -> Outcome {
+pub(super) fn reply_string(call: &mut Call<'_>, key: &[u8]) -> Outcome {
     // A cheap clone, so that the reply can be written to.
     match call.lookup_string(key)?.cloned() {
         Some(value) => call.reply.bulk(&value),
@@ -24,14 +24,14 @@ fn reply_string(call: &mut Call<'_>, key: &[u8]) -> Outcome {
 
 /// When an expiry that a client asked for is: absolute, Unix milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum When {
+pub(super) enum When {
     /// From now, in units of so many milliseconds.
     In(i64),
     /// Since the epoch, in units of so many milliseconds.
     At(i64),
 }
 
-fn expiry(call: &Call<'_>, index: usize, when: When) -> Result<i64, Failure> {
+pub(super) fn expiry(call: &Call<'_>, index: usize, when: When) -> Result<i64, Failure> {
     let number = call.integer(index)?;
     let invalid = || format!("ERR invalid expire time in '{}' command", call.name).into();
     if number <= 0 {
@@ -84,7 +84,7 @@ fn set_options(call: &Call<'_>) -> Result<SetOptions, Failure> {
     Ok(options)
 }
 
-fn expiry_word(word: &[u8]) -> Option<When> {
+pub(super) fn expiry_word(word: &[u8]) -> Option<When> {
     [("px", When::In(1)), ("ex", When::In(1_000)), ("pxat", When::At(1)), ("exat", When::At(1_000))]
         .into_iter()
         .find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes()))

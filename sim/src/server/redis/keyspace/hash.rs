@@ -1,6 +1,6 @@
 //! A hash: fields and their values, in the order in which the fields came.
 //!
-//! Redis keeps that order for small hashes (up to 128 fields of up to 64 bytes); for
+//! Redis keeps that order for small hashes (up to 512 fields of up to 64 bytes); for
 //! larger ones its order is that of a hash table, and here it stays the order of arrival.
 
 use std::collections::BTreeMap;
@@ -11,6 +11,10 @@ use bytes::Bytes;
 /// What a field costs besides its bytes and its value's.
 const FIELD_BYTES: usize = 32;
 
+/// Up to so many fields of so many bytes Redis keeps a listpack.
+const SMALL_FIELDS: usize = 512;
+const SMALL_BYTES: usize = 64;
+
 /// A hash. Never empty where commands can see it.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct Hash {
@@ -18,6 +22,8 @@ pub(in super::super) struct Hash {
     order: BTreeMap<u64, Arc<[u8]>>,
     next: u64,
     used_bytes: usize,
+    /// It was once larger than a listpack may be.
+    is_large: bool,
 }
 
 /// Equal if the fields, their values and their order are.
@@ -52,8 +58,14 @@ impl Hash {
         self.order.values().filter_map(|field| Some((&**field, self.get(field)?)))
     }
 
+    /// As `OBJECT ENCODING` tells it.
+    pub(in super::super) fn encoding(&self) -> &'static str {
+        if self.is_large { "hashtable" } else { "listpack" }
+    }
+
     /// Sets a field. True if it was not there.
     pub(in super::super) fn insert(&mut self, field: &[u8], value: Bytes) -> bool {
+        self.is_large |= value.len() > SMALL_BYTES;
         if let Some((_, present)) = self.fields.get_mut(field) {
             self.used_bytes -= present.len();
             self.used_bytes += value.len();
@@ -62,6 +74,7 @@ impl Hash {
         }
         let field: Arc<[u8]> = field.into();
         self.used_bytes += FIELD_BYTES + field.len() + value.len();
+        self.is_large |= field.len() > SMALL_BYTES || self.fields.len() >= SMALL_FIELDS;
         self.order.insert(self.next, field.clone());
         self.fields.insert(field, (self.next, value));
         self.next += 1;

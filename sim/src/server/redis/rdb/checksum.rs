@@ -19,7 +19,7 @@ const TABLE: [u64; 256] = {
 };
 
 /// The checksum of `bytes`.
-pub(super) fn crc64(bytes: &[u8]) -> u64 {
+pub(in super::super) fn crc64(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0, |checksum, byte| TABLE[usize::from(checksum as u8 ^ byte)] ^ (checksum >> 8))

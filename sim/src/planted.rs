@@ -1,0 +1,278 @@
+//! Locks with bugs planted in them, and of each a mended twin that differs by the mend
+//! alone.
+//!
+//! Each bug follows what the code of a public report did (docs/bugs.md maps the reports);
+//! it is real code that talks to the servers through the real `redis` client. A plan names
+//! one as `planted/bare-del`, its twin as `mended/bare-del`. They measure how well hunts
+//! find bugs, and show that each checker catches what it is for; they are not among the
+//! product's locks.
+//!
+//! Order of things: [`Bug`] is what is known of one, [`BUGS`] are all; the `desk` is the
+//! connection with the sound steps of a lock, the `recipe` is a lock made of steps of which
+//! a bug replaces one, `renewal` keeps a record alive; then one file a family of bugs.
+//! It knows no history and no hunt.
+
+mod answers;
+mod clocks;
+mod desk;
+mod identity;
+mod lease;
+mod open;
+mod recipe;
+mod release;
+mod renewal;
+mod taking;
+mod tokens;
+mod watchdog;
+
+use std::sync::Arc;
+
+use lockstorm::Host;
+use lockstorm::lock::Lock;
+
+use crate::plan::{Fence, Plan};
+use desk::Desk;
+
+/// Which of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// With the bug.
+    Planted,
+    /// With the mend.
+    Mended,
+}
+
+impl Half {
+    /// Whether it is the mended one.
+    pub fn is_mended(self) -> bool {
+        self == Half::Mended
+    }
+
+    fn prefix(self) -> &'static str {
+        match self {
+            Half::Planted => "planted/",
+            Half::Mended => "mended/",
+        }
+    }
+}
+
+/// What a bug is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Strategies may be tuned on it.
+    Tuning,
+    /// Strategies are measured on it, and nothing is tuned.
+    HeldOut,
+}
+
+/// A planted bug: what it is, and the storm in which it can be found.
+#[derive(Clone, Copy)]
+pub struct Bug {
+    /// Its name, without `planted/`.
+    pub name: &'static str,
+    /// The kinds of the reports that it follows, as docs/bugs.md numbers them.
+    pub report_kinds: &'static [&'static str],
+    /// The stable names of the kinds of finding that show it, any of them.
+    pub shows: &'static [&'static str],
+    /// The scenario.
+    pub scenario: &'static str,
+    /// How much of the fence.
+    pub fence: Fence,
+    /// What the scenario's plan is changed by, as `--set` writes it.
+    pub settings: &'static [(&'static str, &'static str)],
+    /// What it is for.
+    pub purpose: Purpose,
+    /// Whether it promises that tokens grow from grant to grant.
+    pub ordered_tokens: bool,
+    build: fn(Desk, Half) -> Arc<dyn Lock>,
+}
+
+impl Bug {
+    /// The lock's name in a plan.
+    pub fn lock_name(&self, half: Half) -> String {
+        format!("{}{}", half.prefix(), self.name)
+    }
+}
+
+impl std::fmt::Debug for Bug {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("Bug").field(&self.name).finish()
+    }
+}
+
+/// The bug of a lock's name in a plan, and which half of the pair; `None` for other locks.
+pub fn find(lock_name: &str) -> Option<(&'static Bug, Half)> {
+    [Half::Planted, Half::Mended].into_iter().find_map(|half| {
+        let name = lock_name.strip_prefix(half.prefix())?;
+        Some((BUGS.iter().find(|bug| bug.name == name)?, half))
+    })
+}
+
+/// Builds the planted lock, or twin, that `plan` names; `None` if it names another lock.
+pub fn build(host: &Host, plan: &Plan) -> Option<Arc<dyn Lock>> {
+    let (bug, half) = find(&plan.lock.name)?;
+    Some((bug.build)(Desk::new(host.clone(), plan), half))
+}
+
+/// Sections around as long as the lease, and a client that asks for its own deadline.
+const AROUND_THE_LEASE: &[(&str, &str)] = &[
+    ("lock.lease", "1s"),
+    ("workload.slow-work", "800ms"),
+    ("workload.slow-per-mille", "200"),
+    ("workload.deadline-check", "true"),
+];
+
+/// Sections longer than the lease: whoever works so long must renew.
+const BEYOND_THE_LEASE: &[(&str, &str)] = &[
+    ("lock.lease", "1s"),
+    ("workload.slow-work", "2s"),
+    ("workload.slow-per-mille", "200"),
+    ("workload.deadline-check", "true"),
+];
+
+/// The scenario as it stands, and a client that asks for its own deadline.
+const PLAIN: &[(&str, &str)] = &[("workload.deadline-check", "true")];
+
+/// A plain bug: one Redis, no fence, its own deadline asked for.
+const fn bug(
+    name: &'static str,
+    report_kinds: &'static [&'static str],
+    shows: &'static [&'static str],
+    purpose: Purpose,
+    build: fn(Desk, Half) -> Arc<dyn Lock>,
+) -> Bug {
+    Bug {
+        name,
+        report_kinds,
+        shows,
+        scenario: "redis-single",
+        fence: Fence::Off,
+        settings: PLAIN,
+        purpose,
+        ordered_tokens: false,
+        build,
+    }
+}
+
+/// Two were inside at once.
+const INSIDE: &[&str] = &["effect-interleaved", "oversell"];
+/// Two were promised the lock, or inside at once.
+const TWICE: &[&str] = &["double-grant", "effect-interleaved", "oversell"];
+/// Tokens went back.
+const TOKENS: &[&str] = &["token-regression", "false-reject"];
+
+use Purpose::{HeldOut, Tuning};
+
+/// All bugs, by the kinds of their reports.
+pub const BUGS: &[Bug] = &[
+    bug("no-deadline", &["K01"], INSIDE, Tuning, lease::no_deadline),
+    bug("bare-del", &["K02"], &["wrong-release"], Tuning, release::bare_del),
+    Bug {
+        settings: AROUND_THE_LEASE,
+        ..bug("get-then-del", &["K02"], &["wrong-release"], HeldOut, release::get_then_del)
+    },
+    bug("setnx-then-expire", &["K03"], &["leaked-lock"], Tuning, taking::setnx_then_expire),
+    bug("waiters-renew", &["K03"], &["leaked-lock"], HeldOut, taking::waiters_renew),
+    Bug {
+        settings: &[
+            ("lock.lease", "1500ms"),
+            ("workload.slow-work", "1200ms"),
+            ("workload.slow-per-mille", "60"),
+            ("workload.deadline-check", "true"),
+        ],
+        ..bug("lease-cut-to-seconds", &["K03"], TWICE, Tuning, taking::lease_cut_to_seconds)
+    },
+    Bug {
+        settings: BEYOND_THE_LEASE,
+        ..bug("expire-in-seconds", &["K03"], &["leaked-lock"], HeldOut, watchdog::expire_in_seconds)
+    },
+    Bug {
+        settings: BEYOND_THE_LEASE,
+        ..bug("loss-not-noticed", &["K04"], INSIDE, Tuning, watchdog::loss_not_noticed)
+    },
+    Bug {
+        settings: BEYOND_THE_LEASE,
+        ..bug("renewal-not-retried", &["K04"], INSIDE, HeldOut, watchdog::renewal_not_retried)
+    },
+    Bug {
+        settings: BEYOND_THE_LEASE,
+        ..bug("stale-renewal-entry", &["K04"], INSIDE, HeldOut, watchdog::stale_renewal_entry)
+    },
+    Bug {
+        settings: BEYOND_THE_LEASE,
+        ..bug(
+            "renewal-outlives-hold",
+            &["K05"],
+            &["leaked-lock"],
+            HeldOut,
+            watchdog::renewal_outlives_hold,
+        )
+    },
+    Bug {
+        settings: BEYOND_THE_LEASE,
+        ..bug("armed-by-callback", &["K05"], &["leaked-lock"], Tuning, watchdog::armed_by_callback)
+    },
+    Bug {
+        settings: BEYOND_THE_LEASE,
+        ..bug("renew-without-owner", &["K06"], INSIDE, HeldOut, watchdog::renew_without_owner)
+    },
+    Bug {
+        settings: BEYOND_THE_LEASE,
+        ..bug("renew-by-set", &["K06"], INSIDE, Tuning, watchdog::renew_by_set)
+    },
+    bug("resent-del", &["K07"], &["wrong-release"], HeldOut, release::resent_del),
+    Bug {
+        settings: AROUND_THE_LEASE,
+        ..bug("own-record-as-new", &["K07"], INSIDE, Tuning, lease::own_record_as_new)
+    },
+    Bug {
+        settings: AROUND_THE_LEASE,
+        ..bug("lease-from-reply", &["K11"], INSIDE, HeldOut, lease::lease_from_reply)
+    },
+    Bug {
+        settings: &[("lock.lease", "1500ms"), ("workload.slow-work", "900ms"), DEADLINE],
+        ..bug("client-clock-expiry", &["K12"], TWICE, HeldOut, clocks::client_clock_expiry)
+    },
+    Bug {
+        fence: Fence::Full,
+        ordered_tokens: true,
+        ..bug("token-from-clock", &["K12"], TOKENS, Tuning, tokens::from_the_clock)
+    },
+    Bug {
+        settings: &[
+            ("topology.apps", "2"),
+            ("lock.lease", "1s"),
+            ("workload.slow-work", "600ms"),
+            ("workload.patience", "8s"),
+            DEADLINE,
+        ],
+        ..bug(
+            "local-lock-kept",
+            &["K14"],
+            &["stuck-waiter", "leaked-lock"],
+            HeldOut,
+            answers::local_lock_kept,
+        )
+    },
+    bug("released-regardless", &["K14"], &["loss-not-told"], Tuning, answers::released_regardless),
+    bug("released-at-once", &["K16"], TWICE, HeldOut, identity::released_at_once),
+    bug("get-then-set", &["K17"], TWICE, Tuning, taking::get_then_set),
+    bug("one-owner-a-process", &["K20"], TWICE, HeldOut, identity::one_owner_a_process),
+    bug("open-on-timeout", &["K21"], TWICE, Tuning, open::on_timeout),
+    bug("open-on-error", &["K21"], TWICE, HeldOut, open::on_error),
+    Bug {
+        fence: Fence::Full,
+        ordered_tokens: true,
+        ..bug("token-before-lock", &[], TOKENS, HeldOut, tokens::before_the_lock)
+    },
+    Bug {
+        fence: Fence::Full,
+        ordered_tokens: true,
+        ..bug("token-expires", &[], TOKENS, Tuning, tokens::that_expire)
+    },
+];
+
+const DEADLINE: (&str, &str) = ("workload.deadline-check", "true");
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+//! Are certificates, campaigns and shards what they say? The same whatever the workers, no
+//! run lost or made twice by a kill, shards that merge into the hunt they divide, errors
+//! that lose nothing that was found.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// A storm that is short, and often unsafe.
+const STORM: [&str; 10] = [
+    "--scenario",
+    "redis-single",
+    "--set",
+    "duration=1200ms",
+    "--set",
+    "lock.lease=400ms",
+    "--set",
+    "workload.slow-work=250ms",
+    "--set",
+    "workload.slow-per-mille=200",
+];
+
+/// Without a seed it would be today's, and the day might end.
+const CAMPAIGN: [&str; 6] = ["--for", "1h", "--seed", "0x5eed", "--jobs", "2"];
+
+fn program() -> Command {
+    Command::new(assert_cmd::cargo::cargo_bin("lockstorm"))
+}
+
+fn lockstorm(arguments: &[&str]) -> (i32, String, String) {
+    let output = program().args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn hunt(more: &[&str]) -> (i32, String, String) {
+    lockstorm(&[&["hunt"][..], &STORM, more].concat())
+}
+
+/// Every file of a campaign but the time that it took.
+fn files(folder: &Path) -> BTreeMap<String, String> {
+    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let named = entries.map(|entry| (entry.file_name().into_string().unwrap(), entry.path()));
+    named
+        .filter(|(name, _)| name != "elapsed")
+        .map(|(name, path)| (name, fs::read_to_string(path).unwrap()))
+        .collect()
+}
+
+/// Tells which file differs, and not the whole of it.
+fn assert_equal(one: &Path, other: &Path) {
+    let (one, other) = (files(one), files(other));
+    assert_eq!(one.keys().collect::<Vec<_>>(), other.keys().collect::<Vec<_>>());
+    for (name, text) in &one {
+        let differs = text.lines().zip(other[name].lines()).find(|(a, b)| a != b);
+        assert_eq!(differs, None, "{name}");
+        assert_eq!(text, &other[name], "{name}");
+    }
+}
+
+#[test]
+fn a_certificate_is_the_same_with_any_workers_and_compares_with_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = |name: &str| folder.path().join(name).display().to_string();
+    let certify = ["--strategy", "certify", "--format", "json"];
+    let one = hunt(&[&certify[..], &["--jobs", "1", "--out", &out("one")]].concat());
+    let two = hunt(&[&certify[..], &["--jobs", "2", "--out", &out("two")]].concat());
+    assert_eq!(one, two);
+    assert_eq!(one.0, 1, "one fault is enough for this lock: {}", one.2);
+    assert_equal(Path::new(&out("one")), Path::new(&out("two")));
+
+    let value: serde_json::Value = serde_json::from_str(&one.1).unwrap();
+    let cells = value["coverage"]["cells"].as_array().unwrap();
+    let sum = |field: &str| cells.iter().map(|cell| cell[field].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(value["tally"]["runs"], sum("tried"));
+    assert_eq!(value["tally"]["verdicts"]["violation"], sum("broke"));
+    assert_eq!(value["tally"]["verdicts"]["inert"], sum("inert"));
+    // The command of a failure shows it.
+    let failure = &value["failures"][0];
+    let command = failure["reproduce"].as_str().unwrap();
+    let again = Command::new("sh")
+        .arg("-c")
+        .arg(command.replacen("lockstorm", "\"$0\"", 1).replacen("cargo run --", "\"$0\"", 1))
+        .arg(assert_cmd::cargo::cargo_bin("lockstorm"))
+        .output()
+        .unwrap();
+    let told = String::from_utf8(again.stdout).unwrap();
+    assert!(told.contains(failure["signature"].as_str().unwrap()), "{command}\n{told}");
+
+    let file = Path::new(&out("one")).join("certificate-redis-single-redis.txt");
+    let against = |file: &Path| {
+        let file = file.display().to_string();
+        hunt(&["--strategy", "certify", "--jobs", "2", "--against", &file])
+    };
+    let (code, stdout, stderr) = against(&file);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.ends_with("the certificate agrees with the older one\n"), "{stdout}");
+    let text = fs::read_to_string(&file).unwrap();
+    let changed = text.replacen("| inert\n", "| safe\n", 1);
+    assert_ne!(changed, text);
+    let other = folder.path().join("changed.txt");
+    fs::write(&other, changed).unwrap();
+    let (code, stdout, _) = against(&other);
+    assert_eq!(code, 1);
+    let differences: Vec<&str> = stdout.lines().rev().take(2).collect();
+    assert!(differences[1].starts_with("- ") && differences[1].ends_with("| safe"), "{stdout}");
+    assert!(differences[0].starts_with("+ ") && differences[0].ends_with("| inert"), "{stdout}");
+    fs::write(&other, text.replace("fence     off", "fence     full")).unwrap();
+    let (code, _, stderr) = against(&other);
+    assert_eq!(code, 64);
+    assert!(stderr.contains("fence full") && stderr.contains("fence off"), "{stderr}");
+}
+
+#[test]
+fn a_killed_campaign_goes_on_and_shards_merge_into_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = |name: &str| folder.path().join(name).display().to_string();
+    let campaign = [&CAMPAIGN[..], &["--seeds", "260", "--out"]].concat();
+    let whole = out("whole");
+    let (code, stdout, stderr) = hunt(&[&campaign[..], &[&whole]].concat());
+    assert_eq!(code, 1, "{stdout}{stderr}");
+    let found = files(Path::new(&whole));
+    for name in ["campaign.json", "runs.ndjson", "summary.md", "junit.xml", "evidence.md"] {
+        assert!(found.contains_key(name), "{name} of {:?}", found.keys());
+    }
+    assert_eq!(found["runs.ndjson"].lines().count(), 260);
+    assert!(found["summary.md"].contains("violation 违反"));
+
+    // Killed as soon as it has written something, three times.
+    let killed = out("killed");
+    let journal = Path::new(&killed).join("runs.ndjson");
+    let arguments = [&["hunt"][..], &STORM, &campaign, &[&killed]].concat();
+    let lines = || fs::read_to_string(&journal).unwrap_or_default().lines().count();
+    for _ in 0..3 {
+        let before = lines();
+        let mut child =
+            program().args(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        while lines() < before + 20 && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    // As a kill within a line leaves it.
+    let bytes = fs::read(&journal).unwrap();
+    fs::write(&journal, &bytes[..bytes.len() - 9]).unwrap();
+    let went_on = lockstorm(&arguments);
+    assert_eq!((went_on.0, &went_on.1), (code, &stdout), "{}", went_on.2);
+    assert_equal(Path::new(&whole), Path::new(&killed));
+    // What is complete is told again, and not run again.
+    assert_eq!(lockstorm(&arguments).1, stdout);
+
+    let shards = ["1/2", "2/2"].map(|shard| {
+        let name = out(&shard.replace('/', "-of-"));
+        let (code, _, stderr) = hunt(&[&campaign[..], &[&name, "--shard", shard]].concat());
+        assert_eq!(code, 1, "{stderr}");
+        name
+    });
+    let merged = out("merged");
+    let (merged_code, told, stderr) =
+        lockstorm(&["merge", &shards[0], &shards[1], "--out", &merged, "--jobs", "2"]);
+    assert_eq!((merged_code, told), (code, stdout), "{stderr}");
+    assert_equal(Path::new(&whole), Path::new(&merged));
+    let (code, _, stderr) = lockstorm(&["merge", &shards[0], "--out", &out("half")]);
+    assert_eq!(code, 64);
+    assert!(stderr.contains("shard 2 of 2 is missing"), "{stderr}");
+    let (code, _, stderr) = hunt(&[&CAMPAIGN[..], &["--seeds", "261", "--out", &whole]].concat());
+    assert_eq!(code, 64);
+    assert!(stderr.contains("--seeds is 261 here and 260 there"), "{stderr}");
+}
+
+#[test]
+fn a_disk_that_is_full_loses_nothing_that_was_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out").display().to_string();
+    let campaign = [&CAMPAIGN[..], &["--seeds", "200", "--out"]].concat();
+    let arguments = [&["hunt"][..], &STORM, &campaign, &[&out]].concat();
+    // No file may grow beyond 8 or 16 KiB, by what the shell takes for a block.
+    let limited = Command::new("sh")
+        .arg("-c")
+        .arg("trap '' XFSZ; ulimit -f 16; exec \"$0\" \"$@\"")
+        .arg(assert_cmd::cargo::cargo_bin("lockstorm"))
+        .args(&arguments)
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (stdout, stderr) = (text(&limited.stdout), text(&limited.stderr));
+    assert_eq!(limited.status.code(), Some(64), "{stderr}");
+    assert!(stdout.contains("VIOLATION"), "what was found is told: {stdout}");
+    assert_eq!(stderr.matches("cannot be written").count(), 1, "one error: {stderr}");
+    assert!(stderr.contains("runs.ndjson") && stderr.contains("make room"), "{stderr}");
+    // With room again it goes on, as if nothing had been.
+    let (code, stdout, stderr) = lockstorm(&arguments);
+    assert_eq!(code, 1, "{stderr}");
+    let fresh = folder.path().join("fresh").display().to_string();
+    assert_eq!(hunt(&[&campaign[..], &[&fresh]].concat()).1, stdout);
+    assert_equal(Path::new(&out), Path::new(&fresh));
+}
+
+#[test]
+fn a_folder_that_takes_nothing_is_one_error_before_anything_is_run() {
+    // A folder in which even root makes no files; only Linux has it.
+    if !Path::new("/proc/self").exists() {
+        return;
+    }
+    let (code, stdout, stderr) = hunt(&["--for", "1h", "--out", "/proc"]);
+    assert_eq!((code, stdout.as_str()), (64, ""), "{stderr}");
+    assert!(stderr.contains("/proc/campaign.json: cannot be written"), "{stderr}");
+}
+
+#[test]
+fn a_clean_campaign_says_what_it_rests_on_and_that_it_can_see() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out").display().to_string();
+    let clean = ["--strategy", "swarm", "--calm", "--for", "1h", "--seeds", "40", "--out", &out];
+    let (code, stdout, stderr) = hunt(&[&clean[..], &["--jobs", "2"]].concat());
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    assert!(stdout.contains("the planted twin (lock none, fence off) fails in 10 of "), "{stdout}");
+    let evidence = fs::read_to_string(Path::new(&out).join("evidence.md")).unwrap();
+    assert!(evidence.contains("| certificate | no |"), "{evidence}");
+    assert!(evidence.contains("| swarm | yes | 0 of 40 failed"), "{evidence}");
+    assert!(evidence.contains("a part is missing"), "{evidence}");
+}
