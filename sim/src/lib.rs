@@ -12,11 +12,13 @@
 //! - [`history`]: what happened.
 //! - [`check`]: what is to be thought of it.
 //! - [`report`]: telling people.
-//! - [`hunt`], [`shrink`], [`seeds`]: searching, making what was found small, keeping it.
+//! - [`hunt`], [`shrink`], [`mod@explain`], [`seeds`]: searching, making what was found small,
+//!   saying what decided it, keeping it.
 //! - [`bench`]: how soon hunts find planted bugs.
+//! - `proptest`, behind the feature of its name: plans as inputs of properties.
 //! - [`draw`]: keyed random draws.
 //!
-//! Dependencies point downwards in this picture: program → bench → hunt, shrink, seeds →
+//! Dependencies point downwards in this picture: program → bench → hunt, explain, seeds → shrink →
 //! storm → engine, server, fault, planted → plan, history, draw; report → check → history.
 
 pub mod bench;
@@ -24,11 +26,14 @@ pub mod check;
 pub mod disk;
 pub mod draw;
 pub mod engine;
+pub mod explain;
 pub mod fault;
 pub mod history;
 pub mod hunt;
 pub mod plan;
 pub mod planted;
+#[cfg(feature = "proptest")]
+pub mod proptest;
 pub mod report;
 pub mod seeds;
 pub mod server;

@@ -9,12 +9,13 @@
 //! [`layout`] measures and folds it; [`subject`] chooses what of a judgement is told,
 //! [`story`] tells how it came about, [`why`] says why and what to try; [`block`] is
 //! the failure block of a test and of the program, [`table`] the summary of a hunt,
-//! [`mod@demonstration`] what the program shows when it is started alone, [`mod@shrunk`] what shrinking came to, [`recorded`]
+//! [`mod@demonstration`] what the program shows when it is started alone, [`mod@shrunk`] what shrinking came to, [`mod@explained`] what decided a failure, [`recorded`]
 //! tells of a history that was read from a file, [`timers`] lists those that do not follow
 //! a node's clocks, [`json`] is the machine's view.
 
 pub mod block;
 pub mod demonstration;
+pub mod explained;
 pub mod json;
 pub mod layout;
 pub mod manner;

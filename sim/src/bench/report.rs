@@ -135,20 +135,19 @@ impl Report {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// For people, within so many columns.
-    pub fn text(&self, width: usize) -> String {
-        let mut text = self.table(width);
+    /// For people; rows of about 110 columns.
+    pub fn text(&self) -> String {
+        let mut text = self.table();
         let found = self.found();
         text.push_str(&found);
         text.push_str(&self.against());
         text
     }
 
-    fn table(&self, width: usize) -> String {
+    fn table(&self) -> String {
         let mut table = Table::new();
-        table.load_preset(presets::NOTHING);
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        table.force_no_tty();
         table.set_header([
             "bug",
             "set",
@@ -315,7 +314,7 @@ mod tests {
             tried("get-then-del", Strategy::Portfolio, &[0, 0, 90, 0, 0], &[3, 4, 5, 6, 7]),
         ];
         let report = Report::new(100, &all.concat());
-        insta::assert_snapshot!(report.text(100));
+        insta::assert_snapshot!(report.text());
         let missed = report.missed_by(Strategy::Portfolio);
         assert_eq!(missed.iter().map(|row| &*row.bug).collect::<Vec<_>>(), ["get-then-del"]);
     }

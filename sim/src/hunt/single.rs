@@ -1,9 +1,9 @@
 //! The menu of a certificate: every single fault that makes sense at a moment.
 //!
 //! Who is struck follows from the moment: the client whose operation it is (the *holder*),
-//! the master, one replica (they are alike), the failover controller, the stock, and the
+//! the master, one replica (they are alike), one sentinel, the stock, and the
 //! links between them. For how long follows from the plan: *briefly* (half a command
-//! timeout: nobody gives up), *through a takeover* (the controller replaces the master, the
+//! timeout: nobody gives up), *through a takeover* (sentinels replace the master, the
 //! lease goes on), *past the lease*. So the menu fits any scenario, and its names say roles
 //! and not numbers: they stay when a scenario's times change.
 //!
@@ -32,7 +32,7 @@ const SENTINEL: &str = "sentinel-1";
 enum Length {
     /// Half a command timeout.
     Brief,
-    /// Longer than the controller takes, shorter than a lease.
+    /// Longer than sentinels take to replace the master, shorter than a lease.
     Takeover,
     /// Longer than the lease.
     PastLease,
@@ -63,16 +63,17 @@ impl Length {
     }
 }
 
-/// Twice as long as the controller lets a silent master be, and half a second to act.
+/// As long as sentinels let a silent master be, and three seconds: the last PING before, the
+/// election, the INFO that shows the promotion.
 fn takeover_us(plan: &Plan) -> u64 {
-    2 * plan.topology.down_after.0 + 500_000
+    plan.topology.down_after.0 + 3_000_000
 }
 
 use Length::{Brief, PastLease, Rest, Takeover};
 
 /// The names of fault kinds that are never tried, and why.
 pub fn left_out(_plan: &Plan) -> Vec<(&'static str, &'static str)> {
-    let why = "no server of this scenario has a disk";
+    let why = "no server of this scenario keeps its data on a disk";
     vec![("disk-slow", why), ("disk-stall", why), ("disk-error", why)]
 }
 
@@ -100,8 +101,17 @@ impl Menu<'_> {
         self.anchor.client.clone()
     }
 
+    /// Of the master; independent servers have none.
     fn replicas(&self) -> Vec<String> {
-        self.plan.topology.redis_nodes().split_off(1)
+        match self.plan.topology.replicas() {
+            0 => Vec::new(),
+            _ => self.plan.topology.redis_nodes().split_off(1),
+        }
+    }
+
+    /// What the first server is: one of many, or the only one that counts.
+    fn master_role(&self) -> &'static str {
+        if self.plan.topology.independent { "one server" } else { "master" }
     }
 
     fn has_sentinel(&self) -> bool {
@@ -133,7 +143,7 @@ impl Menu<'_> {
     }
 
     fn crashes(&mut self) {
-        let mut victims = vec![("master", MASTER.to_owned(), &[Brief, Rest][..])];
+        let mut victims = vec![(self.master_role(), MASTER.to_owned(), &[Brief, Rest][..])];
         victims.extend(self.replicas().first().map(|node| ("replica", node.clone(), &[Rest][..])));
         if self.has_sentinel() {
             victims.push(("sentinel", SENTINEL.to_owned(), &[Rest][..]));
@@ -152,7 +162,7 @@ impl Menu<'_> {
     fn pauses(&mut self) {
         let mut victims = vec![
             ("holder", self.holder(), &[Brief, Takeover, PastLease][..]),
-            ("master", MASTER.to_owned(), &[Brief, Takeover, PastLease][..]),
+            (self.master_role(), MASTER.to_owned(), &[Brief, Takeover, PastLease][..]),
         ];
         victims.extend(
             self.replicas().first().map(|node| ("replica", node.clone(), &[PastLease][..])),
@@ -167,7 +177,7 @@ impl Menu<'_> {
                 self.add(format!("pause {role}"), kind, Some(length));
             }
         }
-        for group in ["redis-driver", "release"] {
+        for group in ["redis-driver", "release", "renewer"] {
             let kind = FaultKind::Pause { node: self.holder(), group: Some(group.to_owned()) };
             self.add(format!("pause holder's {group}"), kind, Some(PastLease));
         }
@@ -186,6 +196,11 @@ impl Menu<'_> {
         let (replicas, servers) = (self.replicas(), self.plan.topology.redis_nodes());
         self.cut("holder", &holder, "servers", &servers, &[Brief, Takeover, PastLease]);
         self.cut("holder", &holder, "stock", &stock, &[Brief, PastLease]);
+        if self.plan.topology.independent {
+            let majority = servers.len() / 2 + 1;
+            self.cut("holder", &holder, "a minority", &servers[..majority - 1], &[PastLease]);
+            self.cut("holder", &holder, "a majority", &servers[..majority], &[Brief, PastLease]);
+        }
         if replicas.is_empty() {
             return;
         }
@@ -227,8 +242,9 @@ impl Menu<'_> {
         let (holder, master) = (vec![self.holder()], vec![MASTER.to_owned()]);
         let stock = vec![STOCK_NODE.to_owned()];
         let replicas = self.replicas();
+        let to_master = format!("holder - {}", self.master_role());
         let mut links = vec![
-            ("holder - master", holder.clone(), master.clone()),
+            (to_master.as_str(), holder.clone(), master.clone()),
             ("holder - stock", holder, stock),
         ];
         if !replicas.is_empty() {
@@ -255,7 +271,7 @@ impl Menu<'_> {
         const SLEW_PPM: u32 = 100_000;
         let past_us = PastLease.lasts(self.plan).unwrap_or(self.plan.lock.lease).0;
         let past_us = i64::try_from(past_us).unwrap_or(i64::MAX);
-        let mut owners = vec![("master", MASTER.to_owned()), ("holder", self.holder())];
+        let mut owners = vec![(self.master_role(), MASTER.to_owned()), ("holder", self.holder())];
         owners.extend(self.replicas().first().map(|node| ("replica", node.clone())));
         for (role, node) in owners {
             for (word, by_us) in [("a lease ahead", past_us), ("a lease back", -past_us)] {
@@ -305,7 +321,8 @@ mod tests {
     use crate::plan::scenario;
 
     fn menu_of(scenario: &str, phase: Phase) -> (Plan, Vec<Single>) {
-        let plan = scenario::default_plan(scenario, "redis", Fence::Off).unwrap();
+        let lock = if scenario == "redlock-five" { "redlock" } else { "redis" };
+        let plan = scenario::default_plan(scenario, lock, Fence::Off).unwrap();
         let anchor = Anchor::new("app-1", Operation::Acquire, 1, phase);
         let singles = menu(&plan, &anchor);
         (plan, singles)
@@ -313,7 +330,7 @@ mod tests {
 
     #[test]
     fn what_is_tried_at_a_moment() {
-        for scenario in ["redis-failover", "redis-single"] {
+        for scenario in ["redis-failover", "redis-single", "redlock-five"] {
             let (_, singles) = menu_of(scenario, Phase::Invoked);
             let names: Vec<&str> = singles.iter().map(|single| single.name.as_str()).collect();
             insta::assert_snapshot!(format!("menu_of_{scenario}"), names.join("\n"));

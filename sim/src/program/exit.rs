@@ -21,6 +21,8 @@ use lockstorm_sim::plan::PlanError;
 pub const SAFE: u8 = 0;
 /// Something did not meet its expectation.
 pub const VIOLATION: u8 = 1;
+/// A run did not repeat.
+pub const NONDETERMINISM: u8 = 3;
 /// The command line or a file is not as it must be (`EX_USAGE`).
 pub const USAGE: u8 = 64;
 /// The fault is ours (`EX_SOFTWARE`).

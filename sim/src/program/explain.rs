@@ -1,15 +1,51 @@
-//! `lockstorm explain`.
-use super::exit::Failure;
-use super::plan_source::PlanArguments;
+//! `lockstorm explain`: a failure's story, what decided it and when, what would help.
+
 use clap::Args;
+use lockstorm_sim::explain::{self, Effort, Unexplained};
+use lockstorm_sim::plan::capsule;
+use lockstorm_sim::report::explained as report;
+
+use super::arguments::Format;
+use super::exit::{self, Failure};
+use super::plan_source::PlanArguments;
+use super::run::command_of_plan;
+use super::say::{manner, say};
+
 /// `explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArguments {
     /// The plan.
     #[command(flatten)]
     pub plan: PlanArguments,
+    /// Over how many draws each question is asked.
+    #[arg(long, value_name = "DRAWS", default_value_t = Effort::default().draws,
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub draws: u32,
+    /// How to tell it.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
 }
-/// x
-pub fn explain(_arguments: &ExplainArguments) -> Result<u8, Failure> {
-    Ok(0)
+
+/// `lockstorm explain`. Safe (0) when there was something to explain.
+pub fn explain(arguments: &ExplainArguments) -> Result<u8, Failure> {
+    let plan = arguments.plan.plan()?;
+    let effort = Effort { draws: arguments.draws, ..Effort::default() };
+    let explained = match explain::explain(&plan, &effort) {
+        Ok(explained) => explained,
+        Err(why @ Unexplained::NoViolation(_)) => return Err(Failure::usage(why)),
+        Err(why @ Unexplained::OtherPast(_)) => {
+            eprintln!("error: {why}");
+            return Ok(exit::NONDETERMINISM);
+        }
+    };
+    let reproduce = command_of_plan("replay", &plan, arguments.plan.file.as_deref());
+    match arguments.format {
+        Format::Text => {
+            say(report::explained(&explained, &manner()));
+            say("");
+            say(capsule::write(&plan));
+        }
+        Format::Json => say(report::explained_json(&explained, &reproduce)),
+    }
+    Ok(exit::SAFE)
 }

@@ -168,7 +168,7 @@ fn is_crash(family: FaultFamily) -> bool {
 }
 
 /// Of the blamed faults the one that took the master: it struck the master, and where
-/// it is a cut, it lay between the master and the controller that gave up on it.
+/// it is a cut, it lay between the master and the sentinel that gave up on it.
 fn took<'b>(history: &History, blame: &'b Blame, failover: &Failover) -> Option<&'b BlamedFault> {
     let controller = failover.down.and_then(|down| history.get(down)).map(|event| &event.node);
     let cuts_off = |fault: &BlamedFault| {

@@ -23,6 +23,8 @@ pub(super) fn all(search: &mut Search<'_>) {
     for _ in 0..ROUNDS {
         let before = search.plan().clone();
         drop_faults(search);
+        // Early: what is left to try then takes less time.
+        operations::shorter(search);
         drop_list(search, |plan| plan.clocks.len(), |plan, range| drop(plan.clocks.drain(range)));
         operations::earlier(search);
         operations::fewer_units(search);

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::anchors;
+use super::reseed::Lull;
 use crate::engine::world::Touch;
 use crate::fault::{self, Begun, Ground, Sign};
 use crate::history::{AcquireOutcome, Event, Recorder, What};
@@ -92,6 +93,7 @@ pub struct Conductor {
     duration_us: u64,
     patience: Patience,
     stop: Arc<Stop>,
+    lull: Lull,
     books: Box<dyn Fn(&Recorder) + Send + Sync>,
     state: Mutex<State>,
 }
@@ -103,7 +105,7 @@ impl Conductor {
         ground: Ground,
         plan: &Plan,
         patience: Patience,
-        stop: Arc<Stop>,
+        (stop, lull): (Arc<Stop>, Lull),
         books: impl Fn(&Recorder) + Send + Sync + 'static,
     ) -> Arc<Conductor> {
         let conductor = Arc::new(Conductor {
@@ -112,6 +114,7 @@ impl Conductor {
             duration_us: plan.duration.0,
             patience,
             stop,
+            lull,
             books: Box::new(books),
             state: Mutex::new(State {
                 strikes: vec![Strike::Waiting; plan.faults.len()],
@@ -235,7 +238,7 @@ impl Conductor {
     fn begin(self: &Arc<Self>, index: usize) {
         let others = {
             let mut state = self.lock();
-            if state.healed || state.strikes[index] != Strike::Waiting {
+            if state.healed || self.lull.is_calm() || state.strikes[index] != Strike::Waiting {
                 return;
             }
             let others = self.at_work(&state);

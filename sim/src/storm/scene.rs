@@ -14,7 +14,7 @@ use super::conductor::{Conductor, Patience, Stop};
 use super::locks::{self, LockFactory};
 use super::observe::{ConductorCell, RedisWatch, StockWatch};
 use super::place;
-use super::reseed::Reseed;
+use super::reseed::{Lull, Reseed};
 use super::sentinels;
 use crate::check::Setting;
 use crate::disk::{self, Disk};
@@ -58,6 +58,7 @@ struct Scene {
     disks: Arc<BTreeMap<NodeId, Disk>>,
     cancellations: Cancellations,
     conductor: ConductorCell,
+    lull: Lull,
     lock_factory: LockFactory,
     /// Why a node could not even begin.
     failure: Arc<OnceLock<String>>,
@@ -80,9 +81,10 @@ pub fn run(
     let _senses = engine.gives_senses().then(|| senses::enter(&world));
     let clock = world.clone();
     let recorder = Recorder::new(move || clock.now_us());
+    let lull = Lull::default();
     if let Some(reseed) = reseed {
         // Before anybody else listens: what an event sets off is its future.
-        reseed.wait(&recorder);
+        reseed.wait(&recorder, lull.clone());
     }
     let redis = names.iter().enumerate().filter(|(_, name)| name.starts_with("redis-"));
     let gates = redis.map(|(index, _)| (NodeId(index as u16), ReplicationGate::default()));
@@ -99,6 +101,7 @@ pub fn run(
         disks: Arc::new(disks.collect()),
         cancellations: Cancellations::default(),
         conductor: Arc::default(),
+        lull,
         lock_factory: lock_factory.clone(),
         failure: Arc::default(),
     });
@@ -215,7 +218,8 @@ fn opening(
             recorder.record(&node, What::Ledger { units, sales });
             recorder.record(&node, What::StockCounted { units, left, reserved: 0 });
         };
-        let conductor = Conductor::open(ground, &scene.plan, patience, scene.stop.clone(), books);
+        let (stop, lull) = (scene.stop.clone(), scene.lull.clone());
+        let conductor = Conductor::open(ground, &scene.plan, patience, (stop, lull), books);
         // Set once, here: neither cell can be full.
         let _ = scene.conductor.set(Arc::downgrade(&conductor));
         let _ = keep.set(conductor);

@@ -32,7 +32,7 @@ pub struct Failover {
     pub from: Name,
     /// The server that became master.
     pub to: Name,
-    /// The controller gave up on the old master.
+    /// A sentinel gave up on the old master.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub down: Option<EventId>,
     /// The promotion.

@@ -57,13 +57,14 @@ fn moved(plan: &mut Plan, of: &str, from: u32, to: u32) {
     }
 }
 
-/// One unit; else as many as it takes to sell the one that was sold twice.
+/// One unit; else as many as it takes to sell the one that was sold twice; else few.
 pub(super) fn fewer_units(search: &mut Search<'_>) {
+    const FEW: u32 = 10;
     let unit = told(&search.best.judgement).and_then(|finding| match finding.detail {
         Detail::Oversell { unit, .. } => Some(unit),
         _ => None,
     });
-    for units in [Some(1), unit].into_iter().flatten() {
+    for units in [Some(1), unit, Some(FEW)].into_iter().flatten() {
         if units < search.plan().workload.units
             && search.accept_with(|plan| plan.workload.units = units)
         {

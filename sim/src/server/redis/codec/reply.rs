@@ -1,6 +1,6 @@
 //! What a client reads: replies in RESP2 and RESP3.
 //!
-//! For our own small clients (a replica's handshake, the failover controller) and
+//! For our own small clients (a replica's handshake, a sentinel) and
 //! for tests. An explicit stack with a depth limit instead of recursion, resuming
 //! where it stopped; declared lengths allocate nothing.
 

@@ -38,7 +38,9 @@ local redis = { sha1hex = host.sha1hex }
 
 -- What our own functions raise is opaque here; this is its text.
 local function problem_of(raised)
-  if type(raised) == 'userdata' then return { err = host.text_of(raised) } end
+  if type(raised) == 'userdata' then
+    return host.library_text(raised) or { err = host.text_of(raised) }
+  end
   return raised
 end
 
@@ -146,6 +148,13 @@ string.rep = host.repetition(string.rep)
 string.dump = function()
   error('unable to dump given function', 2)
 end
+
+-- cjson ---------------------------------------------------------------------
+
+local cjson = {
+  encode = host.json_encode, decode = host.json_decode, null = host.json_null,
+  _NAME = 'cjson', _VERSION = '2.1.0',
+}
 
 -- the base library ------------------------------------------------------------
 

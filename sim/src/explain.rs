@@ -1,0 +1,119 @@
+//! Explaining a failure by running what might have been.
+//!
+//! Order of things: [`explain`] runs the plan; [`cliff`] repeats it up to each step of its
+//! story and lets the rest go on with other draws, many times, so that one sees when the
+//! failure was settled, and finds the decisive event; [`pair`] sets the nearest plan
+//! that passes beside the last that fails on the way to it and finds where the two part; [`causes`] walks from the harm
+//! back to what set it off; [`measures`] tries what might help, over the same draws.
+//!
+//! Every number here is a count of runs that were made. Nothing is estimated, and a run
+//! whose past did not come out the same is an error, never a count.
+
+pub mod causes;
+pub mod cliff;
+pub mod measures;
+pub mod names;
+pub mod pair;
+
+use std::sync::Arc;
+
+use crate::check::Verdict;
+use crate::draw::Draw;
+use crate::engine::event::EventEngine;
+use crate::plan::{Plan, Seed};
+use crate::shrink::{self, Limits, Nearest, Signature};
+use crate::storm::locks::{self, LockFactory};
+use crate::storm::{self, Run};
+
+use causes::Link;
+use cliff::Cliff;
+use measures::Measure;
+use pair::Pair;
+
+/// How much is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// How many draws each question is asked over.
+    pub draws: u32,
+    /// How many runs the search for the nearest plan that passes may take.
+    pub replays: u32,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Effort { draws: 50, replays: 100 }
+    }
+}
+
+/// A failure, explained.
+#[derive(Clone, Debug)]
+pub struct Explained {
+    /// The run.
+    pub run: Run,
+    /// What it fails with.
+    pub signature: Signature,
+    /// How many draws each question was asked over.
+    pub draws: u32,
+    /// From the harm back to what set it off.
+    pub causes: Vec<Link>,
+    /// When it was settled.
+    pub cliff: Cliff,
+    /// The nearest plan that passes.
+    pub nearest: Option<Nearest>,
+    /// Where it and the last plan that fails part.
+    pub pair: Option<Pair>,
+    /// What might help.
+    pub measures: Vec<Measure>,
+}
+
+/// Why there is no explanation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unexplained {
+    /// The plan does not fail.
+    #[error("the plan gives {0} and not a violation; there is nothing to explain")]
+    NoViolation(Verdict),
+    /// A run with other draws after an event had another past.
+    #[error("nondeterminism: a repeated run parted from itself before event {0}")]
+    OtherPast(u64),
+}
+
+/// Explains the failure of `plan`, with one of our own locks.
+///
+/// # Errors
+/// When it does not fail, or does not repeat.
+pub fn explain(plan: &Plan, effort: &Effort) -> Result<Explained, Unexplained> {
+    let factory: LockFactory = Arc::new(locks::build);
+    explain_with(plan, effort, &factory)
+}
+
+/// Explains the failure of `plan`, with a lock from `factory`.
+///
+/// # Errors
+/// Those of [`explain`].
+pub fn explain_with(
+    plan: &Plan,
+    effort: &Effort,
+    factory: &LockFactory,
+) -> Result<Explained, Unexplained> {
+    let run = storm::run_with(plan, &EventEngine, factory);
+    let verdict = run.judgement.verdict;
+    let Some(signature) = Signature::of(&run) else {
+        return Err(Unexplained::NoViolation(verdict));
+    };
+    let causes = causes::of(&run);
+    let cliff = cliff::of(&run, effort.draws, factory)?;
+    let limits = Limits { replays: effort.replays };
+    let nearest = shrink::nearest_passing(plan, &limits, factory).ok().flatten();
+    let pair = nearest.as_ref().and_then(|nearest| {
+        let run = |plan| storm::run_with(plan, &EventEngine, factory);
+        pair::of(&run(&nearest.failing), &run(&nearest.plan))
+    });
+    let measures = measures::all(plan, effort.draws, factory);
+    Ok(Explained { signature, draws: effort.draws, causes, cliff, nearest, pair, measures, run })
+}
+
+/// The other seeds that a plan is tried with: the same for every question.
+fn other_seeds(plan: &Plan, draws: u32) -> impl Iterator<Item = Seed> {
+    let seed = plan.seed.0;
+    (0..draws).map(move |number| Seed(Draw::new(seed, "explain", &number.to_string()).bits()))
+}

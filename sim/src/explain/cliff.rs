@@ -1,0 +1,169 @@
+//! The cliff: how likely the failure is from each step of its story on.
+//!
+//! The plan is run up to and with the step as it was, and from there with other draws, as
+//! many times as asked: once with the faults that are still to come, and once without
+//! them. The first says how much chance had to do with it, the second how much of the storm
+//! was needed. Where the share jumps, the failure was settled; the way between two steps is
+//! halved to find the one event.
+
+use super::{Unexplained, names, other_seeds};
+use crate::check::Verdict;
+use crate::engine::event::EventEngine;
+use crate::history::EventId;
+use crate::plan::Plan;
+use crate::report::story::Story;
+use crate::report::subject::Subject;
+use crate::storm::locks::LockFactory;
+use crate::storm::{Reseed, Run, run_reseeded, run_with};
+
+/// How many of the runs from one step on failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// The step of the story, from 0; `None` before the first event.
+    pub step: Option<usize>,
+    /// Its event.
+    pub event: Option<EventId>,
+    /// When, µs.
+    pub at_us: u64,
+    /// Violations with the faults that were still to come.
+    pub stormy: u32,
+    /// Violations without them.
+    pub calm: u32,
+}
+
+/// Whether faults that are still to come do come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// They do.
+    Stormy,
+    /// They do not.
+    Calm,
+}
+
+/// The event that settled it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decisive {
+    /// It.
+    pub event: EventId,
+    /// When, µs.
+    pub at_us: u64,
+    /// What.
+    pub name: String,
+    /// Violations from the event before it on.
+    pub before: u32,
+    /// Violations from it on.
+    pub after: u32,
+    /// With which rest.
+    pub rest: Rest,
+}
+
+/// The shares along the story.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cliff {
+    /// Before the first event, then at each step of the story.
+    pub points: Vec<Point>,
+    /// The decisive event; `None` where the share nowhere jumps.
+    pub decisive: Option<Decisive>,
+}
+
+/// A rise by fewer than so many of a hundred is no jump.
+const LEAST_RISE_PER_CENT: u32 = 25;
+
+/// The cliff of a run that fails.
+///
+/// # Errors
+/// When a repeated run has another past.
+pub fn of(run: &Run, draws: u32, factory: &LockFactory) -> Result<Cliff, Unexplained> {
+    let asker = Asker { run, draws, factory };
+    let subject = Subject::of(&run.history, &run.judgement);
+    let steps = subject.map(|subject| Story::of(&run.history, &run.plan, &subject).steps);
+    let mut points = vec![asker.from_the_start()];
+    for (step, told) in steps.unwrap_or_default().iter().enumerate() {
+        let Some(event) = told.event else { continue };
+        points.push(Point {
+            step: Some(step),
+            event: Some(event),
+            at_us: told.at_us,
+            stormy: asker.from(event, Rest::Stormy)?,
+            calm: asker.from(event, Rest::Calm)?,
+        });
+    }
+    let decisive = match asker.decisive(&points, Rest::Stormy)? {
+        None => asker.decisive(&points, Rest::Calm)?,
+        found => found,
+    };
+    Ok(Cliff { points, decisive })
+}
+
+struct Asker<'a> {
+    run: &'a Run,
+    draws: u32,
+    factory: &'a LockFactory,
+}
+
+impl Asker<'_> {
+    fn from_the_start(&self) -> Point {
+        let fails = |plan: &Plan| {
+            run_with(plan, &EventEngine, self.factory).judgement.verdict == Verdict::Violation
+        };
+        let count = |faults: bool| {
+            let plans = other_seeds(&self.run.plan, self.draws).map(|seed| {
+                let mut plan = Plan { seed, ..self.run.plan.clone() };
+                if !faults {
+                    plan.faults.clear();
+                }
+                plan
+            });
+            plans.filter(fails).count() as u32
+        };
+        Point { step: None, event: None, at_us: 0, stormy: count(true), calm: count(false) }
+    }
+
+    /// How many runs fail that are the same up to `event`.
+    fn from(&self, event: EventId, rest: Rest) -> Result<u32, Unexplained> {
+        let past = usize::try_from(event.0).unwrap_or(usize::MAX).saturating_add(1);
+        let past = &self.run.history.events[..past.min(self.run.history.events.len())];
+        let mut failed = 0;
+        for seed in other_seeds(&self.run.plan, self.draws) {
+            let reseed = Reseed { after: event, seed: seed.0, calm: rest == Rest::Calm };
+            let other = run_reseeded(&self.run.plan, &EventEngine, self.factory, reseed);
+            if other.history.events.get(..past.len()) != Some(past) {
+                return Err(Unexplained::OtherPast(event.0));
+            }
+            failed += u32::from(other.judgement.verdict == Verdict::Violation);
+        }
+        Ok(failed)
+    }
+
+    /// Halves the way of the largest rise.
+    fn decisive(&self, points: &[Point], rest: Rest) -> Result<Option<Decisive>, Unexplained> {
+        let value = |point: &Point| match rest {
+            Rest::Stormy => point.stormy,
+            Rest::Calm => point.calm,
+        };
+        let rise = |pair: &[Point]| value(&pair[1]).saturating_sub(value(&pair[0]));
+        // Of equal rises the first.
+        let steepest = points.windows(2).rev().max_by_key(|pair| rise(pair));
+        let Some([from, to]) = steepest else { return Ok(None) };
+        if rise(&[*from, *to]) * 100 < self.draws * LEAST_RISE_PER_CENT {
+            return Ok(None);
+        }
+        let Some(EventId(mut high)) = to.event else { return Ok(None) };
+        let (mut before, mut after) = (value(from), value(to));
+        let middle = (before + after).div_ceil(2);
+        let mut low = from.event.map(|event| event.0);
+        while high - low.unwrap_or(0) > 1 {
+            let between = low.unwrap_or(0) + (high - low.unwrap_or(0)) / 2;
+            let failed = self.from(EventId(between), rest)?;
+            if failed >= middle {
+                (high, after) = (between, failed);
+            } else {
+                (low, before) = (Some(between), failed);
+            }
+        }
+        let Some(event) = self.run.history.get(EventId(high)) else { return Ok(None) };
+        let name = names::name(event).unwrap_or_else(|| format!("an event at {}", event.node));
+        let (event, at_us) = (event.id, event.at_us);
+        Ok(Some(Decisive { event, at_us, name, before, after, rest }))
+    }
+}

@@ -1,0 +1,74 @@
+//! What might help, measured: the same plan with one thing changed, over the same draws.
+
+use super::other_seeds;
+use crate::check::Verdict;
+use crate::engine::event::EventEngine;
+use crate::plan::scenario::{self, LOCKS};
+use crate::plan::{Fence, Micros, Plan};
+use crate::storm::locks::LockFactory;
+use crate::storm::run_with;
+
+/// A change, and how many runs then ended how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Measure {
+    /// The flags that make the change; empty for the plan as it is.
+    pub flags: String,
+    /// Runs that failed.
+    pub violations: u32,
+    /// Runs that were safe, or safe by the fence.
+    pub safe: u32,
+    /// Runs that say nothing.
+    pub inconclusive: u32,
+}
+
+/// The plan as it is, then each measure that is possible and not taken already.
+pub fn all(plan: &Plan, draws: u32, factory: &LockFactory) -> Vec<Measure> {
+    let measured = |(flags, plan): (String, Plan)| {
+        let mut measure = Measure { flags, violations: 0, safe: 0, inconclusive: 0 };
+        for seed in other_seeds(&plan, draws) {
+            let plan = Plan { seed, ..plan.clone() };
+            match run_with(&plan, &EventEngine, factory).judgement.verdict {
+                Verdict::Violation => measure.violations += 1,
+                verdict if verdict.is_safe() => measure.safe += 1,
+                _ => measure.inconclusive += 1,
+            }
+        }
+        measure
+    };
+    let as_it_is = (String::new(), plan.clone());
+    [as_it_is].into_iter().chain(changes(plan)).map(measured).collect()
+}
+
+/// The measures, each with the flags that take it.
+fn changes(plan: &Plan) -> Vec<(String, Plan)> {
+    const MARGIN_PPM: u32 = 200_000;
+    let mut changes: Vec<(String, Plan)> = Vec::new();
+    let mut set = |key: &str, value: String| {
+        if let Ok(changed) = plan.clone().with_set(key, &value) {
+            changes.push((format!("--set {key}={value}"), changed));
+        }
+    };
+    if plan.lock.margin_ppm < MARGIN_PPM {
+        set("lock.margin", "20%".to_owned());
+    }
+    set("workload.deadline-check", "true".to_owned());
+    set("lock.lease", Micros(plan.lock.lease.0 * 2).to_string());
+    set("lock.lease", Micros(plan.lock.lease.0 / 2 / 1_000 * 1_000).to_string());
+    if plan.topology.sentinels > 0 {
+        // Beyond the lease nobody who was granted it before a failover still holds it.
+        set("topology.down-after", Micros(plan.lock.lease.0 / 10 * 12).to_string());
+    }
+    for fence in [Fence::Write, Fence::Full] {
+        let tokens = scenario::find_lock(&plan.lock.name).is_ok_and(|lock| lock.tokens);
+        if tokens && fence > plan.fence {
+            changes.push((format!("--fence {fence}"), Plan { fence, ..plan.clone() }));
+        }
+    }
+    for lock in LOCKS.iter().filter(|lock| lock.records && lock.name != plan.lock.name) {
+        let mut changed = plan.clone();
+        lock.name.clone_into(&mut changed.lock.name);
+        changes.push((format!("--lock {}", lock.name), changed));
+    }
+    changes.retain(|(_, changed)| changed != plan && changed.check().is_ok());
+    changes
+}

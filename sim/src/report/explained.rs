@@ -1,0 +1,251 @@
+//! An explanation as text and as JSON: the story, the walk back, where the run parts from
+//! the nearest one that passes, the cliff, and what was tried.
+
+use serde_json::{Value, json};
+
+use crate::check::Language;
+use crate::explain::Explained;
+use crate::explain::cliff::{Decisive, Point, Rest};
+use crate::explain::measures::Measure;
+use crate::explain::pair::{Moment, Pair};
+use crate::plan::{capsule, file};
+use crate::report::layout::{labelled, pad, pad_left, width};
+use crate::report::manner::Manner;
+use crate::report::shrunk::{nearest_json, nearest_line};
+use crate::report::story::Story;
+use crate::report::subject::Subject;
+use crate::report::why;
+
+/// The text, without a line feed at its end.
+pub fn explained(explained: &Explained, manner: &Manner) -> String {
+    let mut text = Text { manner, lines: Vec::new() };
+    let run = &explained.run;
+    let verdict = run.judgement.verdict;
+    text.line(&format!(
+        "{}  {}",
+        manner.style.bad(&verdict.word(Language::English).to_uppercase()),
+        explained.signature
+    ));
+    let subject = Subject::of(&run.history, &run.judgement);
+    let story = subject.as_ref().map(|subject| Story::of(&run.history, &run.plan, subject));
+    if let (Some(subject), Some(story)) = (&subject, &story) {
+        text.paragraph(&subject.finding.sentence());
+        text.heading("What happened");
+        text.lines.extend(story.lines(manner));
+        text.heading("Why");
+        text.paragraph(&why::why(&run.history, &run.plan, subject));
+    }
+    walk(&mut text, explained, story.as_ref());
+    pair(&mut text, explained);
+    cliff(&mut text, explained);
+    tried(&mut text, explained);
+    text.lines.join("\n").trim_end().to_owned()
+}
+
+struct Text<'m> {
+    manner: &'m Manner,
+    lines: Vec<String>,
+}
+
+impl Text<'_> {
+    fn line(&mut self, line: &str) {
+        self.lines.push(self.manner.charset.fit(line).trim_end().to_owned());
+    }
+
+    fn heading(&mut self, heading: &str) {
+        self.lines.push(String::new());
+        self.lines.push(format!("  {}", self.manner.style.strong(heading)));
+    }
+
+    fn paragraph(&mut self, text: &str) {
+        self.labelled("  ", text);
+    }
+
+    /// `text` behind `label`, folded below itself.
+    fn labelled(&mut self, label: &str, text: &str) {
+        let (label, text) = (self.manner.charset.fit(label), self.manner.charset.fit(text));
+        self.lines.push(labelled(&label, width(&label), &text, self.manner.width));
+    }
+}
+
+/// From the harm back, each cause below what it led to.
+fn walk(text: &mut Text<'_>, explained: &Explained, story: Option<&Story>) {
+    if explained.causes.is_empty() {
+        return;
+    }
+    text.heading("Back from the harm, each cause below what it led to");
+    for link in &explained.causes {
+        let step = story
+            .and_then(|story| story.steps.iter().position(|step| step.event == Some(link.event)));
+        let step = step.map(|step| format!("#{}", step + 1)).unwrap_or_default();
+        let indent = 2 * usize::try_from(link.depth).unwrap_or(0).min(8);
+        let label =
+            format!("  {}  {}  {:indent$}", pad(&step, 3), pad_left(&seconds(link.at_us), 9), "");
+        text.labelled(&label, &link.name);
+    }
+}
+
+/// The nearest plan that passes, and where the two runs part.
+fn pair(text: &mut Text<'_>, explained: &Explained) {
+    text.heading("The nearest plan that passes");
+    text.paragraph(&nearest_line(explained.nearest.as_ref()));
+    let Some(Pair { failing, passing }) = &explained.pair else { return };
+    let told = |moment: &Moment| {
+        let later = if moment.in_both { "" } else { ", which the other never has" };
+        format!("{} at {}{later}", moment.name, seconds(moment.at_us))
+    };
+    text.paragraph(
+        "It and the last plan on the way to it that fails have the same draws, and part in the \
+         order of two events:",
+    );
+    text.labelled("    the one that fails has first   ", &told(failing));
+    text.labelled("    the one that passes has first  ", &told(passing));
+}
+
+/// The shares along the story.
+fn cliff(text: &mut Text<'_>, explained: &Explained) {
+    let draws = explained.draws;
+    text.heading(&format!("When it was settled: violations in {draws} runs with other draws"));
+    text.line("    from step         the storm goes on          no fault begins any more");
+    for point in &explained.cliff.points {
+        let step = point.step.map_or_else(|| "start".to_owned(), |step| format!("#{}", step + 1));
+        text.line(&format!(
+            "    {}  {}  {}  {}",
+            pad(&step, 5),
+            pad_left(&seconds(point.at_us), 9),
+            share(point.stormy, draws),
+            share(point.calm, draws),
+        ));
+    }
+    let sentence = match &explained.cliff.decisive {
+        Some(decisive) => decided(decisive, draws),
+        None => "No single event settles it: the share nowhere rises by a quarter.".to_owned(),
+    };
+    text.paragraph(&sentence);
+}
+
+/// `1.307s`.
+fn seconds(us: u64) -> String {
+    format!("{}.{:03}s", us / 1_000_000, us % 1_000_000 / 1_000)
+}
+
+/// `#######...   37 of 50`, always as wide.
+fn share(failed: u32, draws: u32) -> String {
+    const CELLS: u32 = 10;
+    let full = (failed * CELLS).checked_div(draws).unwrap_or(0);
+    // Any is more than none.
+    let full = if failed > 0 { full.max(1) } else { 0 };
+    let bar: String = (0..CELLS).map(|cell| if cell < full { '#' } else { '.' }).collect();
+    format!("{bar} {failed:>4} of {draws:<4}  ")
+}
+
+fn decided(decisive: &Decisive, draws: u32) -> String {
+    let Decisive { name, before, after, rest, at_us, .. } = decisive;
+    let rest = match rest {
+        Rest::Stormy => "with the storm going on",
+        Rest::Calm => "with no further faults",
+    };
+    format!(
+        "Decisive: {name}, at {}. Until just before it {before} of {draws} runs fail {rest}, from \
+         it on {after} of {draws}.",
+        seconds(*at_us)
+    )
+}
+
+/// What was tried, and how many runs it changed.
+fn tried(text: &mut Text<'_>, explained: &Explained) {
+    let Some((as_it_is, measures)) = explained.measures.split_first() else { return };
+    let draws = explained.draws;
+    text.heading(&format!("Tried, over the same {draws} draws"));
+    let named = |measure: &Measure| match measure.flags.as_str() {
+        "" => "as it is".to_owned(),
+        flags => flags.to_owned(),
+    };
+    let widest = explained.measures.iter().map(|measure| width(&named(measure))).max();
+    for measure in [as_it_is].into_iter().chain(measures) {
+        let mut line = format!(
+            "    {}  {}",
+            pad(&named(measure), widest.unwrap_or(0)),
+            share(measure.violations, draws)
+        );
+        let changed = i64::from(measure.violations) - i64::from(as_it_is.violations);
+        if !std::ptr::eq(measure, as_it_is) {
+            line.push_str(&match changed {
+                0 => "no change".to_owned(),
+                _ => format!("{changed:+}"),
+            });
+        }
+        if measure.inconclusive > 0 {
+            line.push_str(&format!("  ({} say nothing)", measure.inconclusive));
+        }
+        text.line(&line);
+    }
+    text.paragraph(
+        "A measure that changes nothing here may help elsewhere; one that helps in each of these \
+         runs is not thereby proved. For proof: `lockstorm hunt` with the same flag.",
+    );
+}
+
+/// The same as JSON.
+pub fn explained_json(explained: &Explained, reproduce: &str) -> String {
+    let run = &explained.run;
+    let subject = Subject::of(&run.history, &run.judgement);
+    let why = subject.as_ref().map(|subject| why::why(&run.history, &run.plan, subject));
+    let point = |point: &Point| {
+        json!({
+            "step": point.step.map(|step| step + 1),
+            "event": point.event,
+            "at-us": point.at_us,
+            "violations": point.stormy,
+            "violations-without-further-faults": point.calm,
+        })
+    };
+    let moment = |moment: &Moment| {
+        json!({
+            "event": moment.event,
+            "at-us": moment.at_us,
+            "what": moment.name,
+            "in-both": moment.in_both,
+        })
+    };
+    let decisive = explained.cliff.decisive.as_ref().map(|decisive| {
+        json!({
+            "event": decisive.event,
+            "at-us": decisive.at_us,
+            "what": decisive.name,
+            "violations-before": decisive.before,
+            "violations-after": decisive.after,
+            "without-further-faults": decisive.rest == Rest::Calm,
+        })
+    });
+    let causes = explained.causes.iter().map(|link| {
+        json!({ "event": link.event, "at-us": link.at_us, "what": link.name, "depth": link.depth })
+    });
+    let measures = explained.measures.iter().map(|measure| {
+        json!({
+            "flags": measure.flags,
+            "violations": measure.violations,
+            "safe": measure.safe,
+            "inconclusive": measure.inconclusive,
+        })
+    });
+    let document = json!({
+        "schema": 1,
+        "lockstorm": env!("CARGO_PKG_VERSION"),
+        "signature": explained.signature,
+        "why": why,
+        "causes": causes.collect::<Vec<_>>(),
+        "nearest": nearest_json(explained.nearest.as_ref()),
+        "critical-pair": explained.pair.as_ref().map(|pair| {
+            json!({ "failing": moment(&pair.failing), "passing": moment(&pair.passing) })
+        }),
+        "draws": explained.draws,
+        "cliff": explained.cliff.points.iter().map(point).collect::<Vec<Value>>(),
+        "decisive": decisive,
+        "measures": measures.collect::<Vec<_>>(),
+        "plan": file::write(&run.plan),
+        "capsule": capsule::write(&run.plan),
+        "reproduce": reproduce,
+    });
+    format!("{document:#}")
+}
