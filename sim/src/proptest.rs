@@ -1,4 +1,4 @@
-//! Plans as inputs of [proptest](proptest_crate) properties. Needs the feature `proptest`.
+//! Plans as inputs of [proptest](::proptest) properties. Needs the feature `proptest`.
 //!
 //! ```no_run
 //! use lockstorm_sim::proptest::plans;
@@ -19,9 +19,9 @@
 
 use std::path::Path;
 
-use proptest_crate::prelude::*;
-use proptest_crate::strategy::{NewTree, ValueTree};
-use proptest_crate::test_runner::TestRunner;
+use ::proptest::prelude::*;
+use ::proptest::strategy::{NewTree, ValueTree};
+use ::proptest::test_runner::TestRunner;
 
 use crate::check::Verdict;
 use crate::engine::event::EventEngine;
