@@ -374,11 +374,6 @@ pub(super) fn xsetid(call: &mut Call<'_>) -> Outcome {
     }
     let key = &arguments[1];
     let stream = call.lookup_as::<Stream>(key)?.ok_or("ERR no such key")?;
-    if id < stream.max_deleted {
-        return Err("ERR The ID specified in XSETID is smaller than current \
-                    max_deleted_entry_id"
-            .into());
-    }
     if !stream.is_empty() {
         if id < stream.last_entry_id() {
             return Err(
@@ -391,7 +386,7 @@ pub(super) fn xsetid(call: &mut Call<'_>) -> Outcome {
                 .into());
         }
     }
-    call.change(key, |stream: &mut Stream| {
+    call.update(key, |stream: &mut Stream| {
         stream.last_id = id;
         stream.added = added.unwrap_or(stream.added);
         stream.max_deleted = deleted.filter(|id| *id != Id::LEAST).unwrap_or(stream.max_deleted);

@@ -262,7 +262,7 @@ for _, name in ipairs({ 'insert', 'remove', 'sort', 'foreach', 'foreachi' }) do
 end
 
 for name, value in next, base do world[name] = value end
-for name, library in next, { redis = redis, string = string, table = table, math = math, coroutine = coroutine } do
+for name, library in next, { redis = redis, string = string, table = table, math = math, coroutine = coroutine, cjson = cjson } do
   world[name] = seal(library)
 end
 getmetatable('').__index = world.string
