@@ -312,6 +312,9 @@ pub struct BugsArguments {
     /// Hunts of each bug by each strategy, with different seeds.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=120))]
     pub repeat: u64,
+    /// Write every hunt down here as it ends, and do not make again what is written there.
+    #[arg(long, value_name = "FILE")]
+    pub journal: Option<PathBuf>,
     /// How many worker processes.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: u16,
