@@ -273,7 +273,7 @@ fn a_capsule_stands_for_a_plan_file_everywhere() {
     let (_, same, _) = lockstorm(&["run", "--seed", "0x2", "--format", "json"]);
     let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
     assert_eq!((code, trace(&json(&told))), (1, trace(&json(&same))));
-    for verb in [&["shrink"][..], &["explain", "--draws", "1"], &["replay"]] {
+    for verb in [&["shrink"][..], &["explain", "--reseeds", "1"], &["replay"]] {
         let damaged = capsule[..capsule.len() - 9].to_owned();
         let future = capsule.replacen("storm1", "storm2", 1);
         for (bad, clause) in [(damaged, "is damaged"), (future, "a capsule of version")] {
@@ -312,10 +312,10 @@ fn a_failure_is_shrunk_into_a_file_and_what_passes_is_refused() {
 
 #[test]
 fn a_seed_file_is_explained_as_text_and_as_json() {
-    let (code, told, stderr) = lockstorm(&["explain", LESSON, "--draws", "2"]);
+    let (code, told, stderr) = lockstorm(&["explain", LESSON, "--reseeds", "2"]);
     assert_eq!(code, 0, "{stderr}");
     assert!(told.lines().last().unwrap().starts_with("storm1:"), "{told}");
-    let (code, json, _) = lockstorm(&["explain", LESSON, "--draws", "2", "--format", "json"]);
+    let (code, json, _) = lockstorm(&["explain", LESSON, "--reseeds", "2", "--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((code, &json["draws"]), (0, &serde_json::json!(2)));
 }

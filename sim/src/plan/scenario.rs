@@ -312,7 +312,7 @@ fn redis_long_lease() -> (Micros, LockPlan, Topology, Workload) {
         margin_ppm: 10_000,
         command_timeout: Micros::from_secs(2),
         retry: Micros::from_secs(10),
-        own: OwnOptions::default(),
+        own: OwnOptions { waiter_timeout: minutes(1), ..OwnOptions::default() },
     };
     let topology = Topology {
         redis: 1,
