@@ -9,7 +9,7 @@ const PLAN: &str = r#"
 schema = 1
 scenario = "redis-failover"
 seed = "0x7"
-duration = "6s"
+duration = "9s"
 
 [topology]
 apps = 2
@@ -18,7 +18,7 @@ apps = 2
 units = 1
 think = "100ms"
 slow-per-mille = 1000
-slow-work = "2s"
+slow-work = "4s"
 
 [[fault]]
 kind = "replication-stall"

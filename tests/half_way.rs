@@ -332,6 +332,7 @@ fn every_task_group_can_be_paused() {
         ("app-1", "main"),
         ("app-1", "redis-driver"),
         ("app-1", "release"),
+        ("app-1", "renewer"),
     ];
     let known: usize = ["redis-1", "sentinel-1", "stock-1", "app-1"]
         .map(|node| lockstorm_sim::plan::groups::of_node(node).len())
@@ -346,8 +347,10 @@ fn every_task_group_can_be_paused() {
              \"2s\"\n{}\n",
             cancel("release", 1, "")
         );
-        let text = match (group, node) {
-            ("release", _) => text.replace("2s", "5s"),
+        let text = match group {
+            "release" => text.replace("2s", "5s"),
+            // Only a lock that renews has one.
+            "renewer" => format!("{text}[lock]\nname = \"redis-watchdog\"\nlease = \"1s\"\n"),
             _ => text,
         };
         let plan = file::parse("the test's plan", &text).unwrap();

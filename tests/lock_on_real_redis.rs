@@ -10,6 +10,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use lockstorm::Host;
+use lockstorm::lock::redis::fair::{FairLock, FairOptions};
+use lockstorm::lock::redis::redlock::{Ask, Redlock, RedlockOptions};
+use lockstorm::lock::redis::reentrant::ReentrantLock;
+use lockstorm::lock::redis::sentinel::SentinelLock;
+use lockstorm::lock::redis::wait::{WaitLock, WaitOptions};
+use lockstorm::lock::redis::watchdog::{WatchdogLock, WatchdogOptions};
 use lockstorm::lock::redis::{Endpoint, Fencing, Options, RedisLock};
 use lockstorm::lock::{Guard, Lock, LockError, Owner, Release};
 
@@ -123,7 +129,7 @@ fn impatient() -> Options {
     Options { command_timeout: Duration::from_millis(150), ..Options::new(LEASE) }
 }
 
-async fn take(lock: &RedisLock, key: &str, owner: &str) -> Result<Guard, LockError> {
+async fn take(lock: &dyn Lock, key: &str, owner: &str) -> Result<Guard, LockError> {
     lock.acquire(key, &Owner::named(owner), NO_PATIENCE).await
 }
 
@@ -323,4 +329,178 @@ async fn a_sentinel_tells_where_the_master_is() {
     bench.server.tell("REPLICAOF 127.0.0.1 1");
     let error = take(&lock("mymaster"), "k", "a").await.unwrap_err();
     assert!(error.to_string().contains("is no master but a slave"), "{error}");
+}
+
+#[tokio::test]
+async fn a_watchdog_keeps_a_slow_holders_lock_and_stops_with_the_guard() {
+    let bench = bench!();
+    let lease = Duration::from_millis(300);
+    let watchdog = |max_hold| {
+        let options = WatchdogOptions { redis: options(lease), max_hold };
+        let endpoint = Endpoint::Direct(bench.server.address());
+        WatchdogLock::new(bench.host.clone(), endpoint, options).unwrap()
+    };
+    let lock = watchdog(None);
+    let guard = take(&lock, "k", "a").await.unwrap();
+    bench.host.sleep(lease * 3).await;
+    assert_eq!(guard.check(), Ok(()));
+    assert_eq!(take(&lock, "k", "b").await.unwrap_err(), LockError::Busy);
+    assert_eq!(guard.release().await, Release::Released);
+    assert_eq!(bench.server.tell("EXISTS k"), ":0\r\n");
+
+    // A record that is gone is told of.
+    let guard = take(&lock, "k", "a").await.unwrap();
+    bench.server.tell("DEL k");
+    let lost = bench.host.timeout(lease, guard.lost()).await;
+    assert_eq!(lost.as_deref(), Ok("the record is no longer ours"));
+    assert_eq!(guard.release().await, Release::NotHeld);
+
+    // Nobody is renewed for ever who must not be.
+    let lock = watchdog(Some(lease * 2));
+    let guard = take(&lock, "k", "a").await.unwrap();
+    let lost = bench.host.timeout(lease * 4, guard.lost()).await;
+    assert_eq!(lost.as_deref(), Ok("it was held for as long as it may be"));
+    bench.host.sleep(lease).await;
+    assert_eq!(bench.server.tell("EXISTS k"), ":0\r\n");
+    drop(guard);
+}
+
+#[tokio::test]
+async fn a_grant_waits_for_replicas_and_is_refused_without() {
+    let bench = bench!();
+    let endpoint = Endpoint::Direct(bench.server.address());
+    let wait =
+        WaitOptions { timeout: Duration::from_millis(200), ..WaitOptions::new(options(LEASE)) };
+    let lock = WaitLock::new(bench.host.clone(), endpoint, wait).unwrap();
+    let error = take(&lock, "k", "a").await.unwrap_err();
+    assert!(error.to_string().contains("0 of 1 replicas had the record in time"), "{error}");
+    let replica = bench.replica().await;
+    let guard = lock.acquire("k", &Owner::named("a"), LEASE).await.unwrap();
+    assert!(replica.tell("GET k").contains('a'));
+    assert_eq!(guard.release().await, Release::Released);
+}
+
+#[tokio::test]
+async fn redlock_is_held_by_a_majority_of_servers() {
+    let mut bench = bench!();
+    let mut servers = vec![];
+    for _ in 0..2 {
+        let server = Server::start(&bench.host, bench.directory.path(), &["--save", ""]).await;
+        servers.push(server.unwrap());
+    }
+    let mut addresses = vec![bench.server.address()];
+    addresses.extend(servers.iter().map(Server::address));
+    for ask in [Ask::OneAfterAnother, Ask::Parallel] {
+        let options = RedlockOptions { ask, ..RedlockOptions::new(options(LEASE)) };
+        let lock = Redlock::new(bench.host.clone(), &addresses, options).unwrap();
+        let guard = take(&lock, "k", "a").await.unwrap();
+        assert_eq!(take(&lock, "k", "b").await.unwrap_err(), LockError::Busy);
+        assert_eq!(guard.release().await, Release::Released);
+        for server in servers.iter().chain([&bench.server]) {
+            assert_eq!(server.tell("EXISTS k"), ":0\r\n");
+        }
+    }
+    let options = RedlockOptions::new(options(LEASE));
+    let lock = Redlock::new(bench.host.clone(), &addresses, options).unwrap();
+    // One of three is down.
+    bench.server.process.kill().unwrap();
+    let guard = lock.acquire("k", &Owner::named("a"), LEASE).await.unwrap();
+    assert_eq!(guard.release().await, Release::Released);
+    servers.pop();
+    let error = take(&lock, "k", "a").await.unwrap_err();
+    assert!(error.to_string().contains("2 of 3 servers failed"), "{error}");
+}
+
+#[tokio::test]
+async fn an_owner_gets_in_again_and_out_as_often() {
+    let bench = bench!();
+    for fencing in [Fencing::None, Fencing::Counter] {
+        let options = Options { fencing, retry: Duration::from_secs(1), ..options(LEASE) };
+        let endpoint = Endpoint::Direct(bench.server.address());
+        let lock = ReentrantLock::new(bench.host.clone(), endpoint, options).unwrap();
+        let outer = take(&lock, "k", "a").await.unwrap();
+        let inner = take(&lock, "k", "a").await.unwrap();
+        assert_eq!(outer.token(), inner.token());
+        assert_eq!(take(&lock, "k", "b").await.unwrap_err(), LockError::Busy);
+        assert_eq!(inner.release().await, Release::Released);
+        assert_eq!(bench.server.tell("HGET k a"), "$1\r\n1\r\n");
+        // Woken by the release, long before it would ask again.
+        let began = bench.host.monotonic();
+        let owner = Owner::named("b");
+        let waiting = lock.acquire("k", &owner, LEASE);
+        let leaving = async {
+            bench.host.sleep(Duration::from_millis(100)).await;
+            outer.release().await
+        };
+        let (granted, released) = tokio::join!(waiting, leaving);
+        assert_eq!(released, Release::Released);
+        assert!(bench.host.monotonic() - began < Duration::from_secs(4));
+        // Somebody else's release changes nothing, and says so.
+        let theirs = granted.unwrap();
+        bench.server.tell("DEL k");
+        let mine = take(&lock, "k", "a").await.unwrap();
+        assert_eq!(theirs.release().await, Release::NotHeld);
+        assert_eq!(bench.server.tell("HGET k a"), "$1\r\n1\r\n");
+        assert_eq!(mine.release().await, Release::Released);
+    }
+}
+
+#[tokio::test]
+async fn waiters_get_in_in_order_of_arrival() {
+    let bench = bench!();
+    for fencing in [Fencing::None, Fencing::Counter] {
+        let options = FairOptions::new(Options { fencing, ..options(LEASE) });
+        let endpoint = Endpoint::Direct(bench.server.address());
+        let lock = FairLock::new(bench.host.clone(), endpoint, options).unwrap();
+        let guard = take(&lock, "k", "first").await.unwrap();
+        let order = std::sync::Mutex::new(Vec::new());
+        let wait = |name: &'static str, after_ms| {
+            let (lock, order, host) = (&lock, &order, &bench.host);
+            async move {
+                host.sleep(Duration::from_millis(after_ms)).await;
+                let owner = Owner::named(name);
+                let guard = lock.acquire("k", &owner, LEASE).await.unwrap();
+                order.lock().unwrap().push(name);
+                guard.release().await
+            }
+        };
+        let leaving = async {
+            bench.host.sleep(Duration::from_millis(400)).await;
+            // Who does not wait takes no place.
+            assert_eq!(take(&lock, "k", "hurried").await.unwrap_err(), LockError::Busy);
+            guard.release().await
+        };
+        let (one, two, three, first) =
+            tokio::join!(wait("one", 0), wait("two", 100), wait("three", 200), leaving);
+        for release in [one, two, three, first] {
+            assert_eq!(release, Release::Released);
+        }
+        assert_eq!(*order.lock().unwrap(), ["one", "two", "three"]);
+        assert_eq!(bench.server.tell("EXISTS {k}:queue"), ":0\r\n");
+    }
+}
+
+#[tokio::test]
+async fn a_grant_is_confirmed_by_most_sentinels() {
+    let bench = bench!();
+    let mut sentinels = Vec::new();
+    for number in 0..3 {
+        let configuration = bench.directory.path().join(format!("sentinel-{number}.conf"));
+        let monitor = format!("sentinel monitor mymaster 127.0.0.1 {} 2\n", bench.server.port);
+        std::fs::write(&configuration, monitor).unwrap();
+        let arguments = [configuration.to_str().unwrap(), "--sentinel"];
+        let started = Server::start(&bench.host, bench.directory.path(), &arguments).await;
+        sentinels.push(started.unwrap());
+    }
+    let addresses: Vec<String> = sentinels.iter().map(Server::address).collect();
+    let options = options(LEASE);
+    let lock = SentinelLock::new(bench.host.clone(), addresses, "mymaster", options).unwrap();
+    let guard = take(&lock, "k", "a").await.unwrap();
+    assert_eq!(guard.release().await, Release::Released);
+    sentinels.pop();
+    let guard = take(&lock, "k", "a").await.unwrap();
+    assert_eq!(guard.release().await, Release::Released);
+    sentinels.pop();
+    let error = take(&lock, "k", "a").await.unwrap_err();
+    assert!(error.to_string().contains("1 of 3 sentinels call"), "{error}");
 }

@@ -133,7 +133,9 @@ after = "app-1 acquire 1 returned"
 fn a_resynchronisation_erases_what_the_old_master_had_alone() {
     // Sentinels let a former master be for eight seconds, and look every ten.
     let scene = SCENE.replace("\"8s\"", "\"30s\"");
-    let run = run_in(&scene, r#"
+    let run = run_in(
+        &scene,
+        r#"
 [[fault]]
 kind = "replication-stall"
 node = "redis-1"
@@ -146,7 +148,8 @@ from = ["redis-1", "app-1"]
 to = ["redis-2", "redis-3", "sentinel-1", "sentinel-2", "sentinel-3", "app-2"]
 after = "app-1 acquire 1 returned"
 for = "4s"
-"#);
+"#,
+    );
     let erased = run.history.iter().any(|event| {
         &*event.node == "redis-1" && matches!(&event.what, What::Resynchronised { .. })
     });

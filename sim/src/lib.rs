@@ -15,6 +15,7 @@
 //! - [`hunt`], [`shrink`], [`mod@explain`], [`seeds`]: searching, making what was found small,
 //!   saying what decided it, keeping it.
 //! - [`bench`]: how soon hunts find planted bugs.
+//! - `proptest`, behind the feature of its name: plans as inputs of properties.
 //! - [`draw`]: keyed random draws.
 //!
 //! Dependencies point downwards in this picture: program → bench → hunt, explain, seeds → shrink →
@@ -31,6 +32,8 @@ pub mod history;
 pub mod hunt;
 pub mod plan;
 pub mod planted;
+#[cfg(feature = "proptest")]
+pub mod proptest;
 pub mod report;
 pub mod seeds;
 pub mod server;

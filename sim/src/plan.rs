@@ -133,6 +133,8 @@ pub struct OwnOptions {
     pub wait_replicas: u16,
     /// How long they may take.
     pub wait_timeout: Micros,
+    /// After so much silence a waiter in the queue of `redis-fair` is dead.
+    pub waiter_timeout: Micros,
 }
 
 impl Default for OwnOptions {
@@ -142,6 +144,7 @@ impl Default for OwnOptions {
             ask: Ask::default(),
             wait_replicas: 1,
             wait_timeout: Micros::from_millis(200),
+            waiter_timeout: Micros::from_secs(2),
         }
     }
 }
@@ -244,6 +247,9 @@ pub struct Workload {
     pub patience: Micros,
     /// Whether a client asks its guard for its own deadline before it sells.
     pub deadline_check: bool,
+    /// How often a client acquires the lock again while it holds it, and gives it back as
+    /// often: for locks that let their owner in again.
+    pub reentries: u32,
 }
 
 /// A clock that is not true from the start.

@@ -6,9 +6,11 @@
 //! only. Errors are those of plans: file, line, what is wrong, the mend.
 //!
 //! Order of things: the format here, [`folder`] reads whole folders and writes new
-//! files, never over old ones, [`check`](mod@check) runs them.
+//! files, never over old ones, [`check`](mod@check) runs them, [`duplicates`] finds those
+//! that show the same failure.
 
 pub mod check;
+pub mod duplicates;
 pub mod folder;
 
 use std::fmt;

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use assert_cmd::Command;
 use lockstorm_sim::check::{Kind, Verdict};
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::plan::{Fence, Plan, Seed, file, scenario};
@@ -401,4 +402,51 @@ fn whatever_shows_a_report_exists_and_every_planted_bug_says_where_it_is_from() 
     }
     let planted: BTreeSet<&str> = BUGS.iter().map(|bug| bug.name).collect();
     assert_eq!(named, planted);
+}
+
+/// Exit code, output, errors.
+fn bench(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockstorm"));
+    let output = command.args(["bench", "bugs"]).args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_bench_writes_its_hunts_down_and_makes_none_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("bench.ndjson");
+    let journal = journal.to_str().unwrap();
+    let asked = ["--bug", "get-then-set", "--strategy", "swarm", "--budget", "20"];
+    let rest = ["--repeat", "3", "--jobs", "2", "--journal", journal, "--format", "json"];
+    let all = [&asked[..], &rest].concat();
+    let (code, first, _) = bench(&all);
+    assert_eq!(code, Some(0), "{first}");
+    let written = std::fs::read_to_string(journal).unwrap();
+    assert_eq!(written.lines().count(), 3);
+    // Cut short, as by a kill: that hunt alone is made again.
+    std::fs::write(journal, &written[..written.len() - 9]).unwrap();
+    let (code, again, _) = bench(&all);
+    assert_eq!(code, Some(0));
+    assert_eq!(std::fs::read_to_string(journal).unwrap().lines().count(), 3);
+    // CPU times of the one hunt may differ; nothing else does.
+    let executions = |text: &str| {
+        let report: serde_json::Value = serde_json::from_str(text).unwrap();
+        report["rows"][0]["own"]["executions"].clone()
+    };
+    assert_eq!(executions(&first), executions(&again));
+    assert!(executions(&first)["median"]["found"].is_u64(), "{first}");
+}
+
+#[test]
+fn a_bug_that_is_none_and_a_journal_that_cannot_be_read_are_refused() {
+    let (code, _, told) = bench(&["--bug", "bare-dell"]);
+    assert_eq!(code, Some(64));
+    assert!(told.contains("bare-del,"), "{told}");
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("bench.ndjson");
+    std::fs::write(&journal, "nonsense\n").unwrap();
+    let (code, _, told) = bench(&["--bug", "bare-del", "--journal", journal.to_str().unwrap()]);
+    assert_eq!(code, Some(64));
+    assert!(told.contains("line 1"), "{told}");
 }

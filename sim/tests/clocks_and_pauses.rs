@@ -341,8 +341,8 @@ mod disks {
         let keep = held.clone();
         let opening = move |control: Arc<dyn Control>| {
             let patience = Patience { takeover_us: 1_000, settle_us: 1_000 };
-            let stop = Arc::default();
-            let conductor = Conductor::open(ground(control), &plan, patience, stop, |_| {});
+            let quiet = Default::default();
+            let conductor = Conductor::open(ground(control), &plan, patience, quiet, |_| {});
             *keep.lock().unwrap() = Some(conductor);
         };
         let ending = engine.run(Stage {

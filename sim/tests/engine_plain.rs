@@ -8,15 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lockstorm::Host;
-use lockstorm::host::BoxFuture;
 use lockstorm_sim::engine::event::{EventEngine, PlainEventEngine};
-use lockstorm_sim::engine::world::{NodeId, World};
-use lockstorm_sim::engine::{Control, Ending, Engine, Factory, Kernel, Links, Stage};
-use lockstorm_sim::history::Recorder;
+use lockstorm_sim::engine::world::NodeId;
+use lockstorm_sim::engine::{Control, Ending};
 use lockstorm_sim::plan::{Fence, Plan, Seed};
 use lockstorm_sim::seeds::{self, SeedFile};
 use lockstorm_sim::storm;
-use stage::{Scene, ms, note};
+use stage::{Scene, beside_idle, ms, note};
 
 /// The same trace and the same work, event by event.
 fn assert_same(name: &str, plan: &Plan) {
@@ -77,8 +75,7 @@ fn a_waker_that_leads_nowhere_lets_no_time_leap() {
     assert_eq!(log.len(), 20);
 }
 
-/// Runs two nodes, `idle` and `busy`, for a second on a thread of its own, as a build
-/// without the flag does.
+/// Runs `busy` as a build without the flag does.
 fn run<F>(
     busy: impl Fn(Host) -> F + Send + Sync + 'static,
     opening: impl FnOnce(Arc<dyn Control>) + Send + 'static,
@@ -86,26 +83,7 @@ fn run<F>(
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let world = World::new(1, ["idle", "busy"].map(Into::into));
-    let idle: Factory = Arc::new(|host: Host| {
-        Box::pin(async move {
-            loop {
-                host.sleep(ms(10)).await;
-            }
-        })
-    });
-    let busy: Factory = Arc::new(move |host| -> BoxFuture<'static, ()> { Box::pin(busy(host)) });
-    let clock = world.clone();
-    let stage = Stage {
-        world,
-        factories: vec![idle, busy],
-        links: Links { median_us: 1_000, sigma_milli: 0 },
-        kernel: Kernel::default(),
-        ends_at_us: 1_000_000,
-        recorder: Recorder::new(move || clock.now_us()),
-        opening: Box::new(opening),
-    };
-    std::thread::scope(|scope| scope.spawn(|| PlainEventEngine.run(stage)).join().unwrap())
+    beside_idle(&PlainEventEngine, busy, opening)
 }
 
 /// What a third-party library does: its own task, with tokio's own timer.

@@ -14,13 +14,12 @@ use lockstorm::host::BoxFuture;
 use lockstorm::lock::{Guard, Lock, LockError, Owner};
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::engine::turmoil::Turmoil;
-use lockstorm_sim::engine::world::{NodeId, World};
-use lockstorm_sim::engine::{Control, Ending, Engine, Factory, Kernel, Links, Stage};
-use lockstorm_sim::history::Recorder;
+use lockstorm_sim::engine::world::NodeId;
+use lockstorm_sim::engine::{Ending, Engine};
 use lockstorm_sim::plan::{Fence, Plan, Seed};
 use lockstorm_sim::storm::locks::{self, LockFactory};
 use lockstorm_sim::storm::{self, place};
-use stage::ms;
+use stage::{beside_idle, ms};
 use tokio::sync::Notify;
 
 /// Runs two nodes, `idle` and `busy`, for a second on a thread of its own.
@@ -28,37 +27,7 @@ fn run<F>(engine: &dyn Engine, busy: impl Fn(Host) -> F + Send + Sync + 'static)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    run_with(engine, busy, |_| {})
-}
-
-fn run_with<F>(
-    engine: &dyn Engine,
-    busy: impl Fn(Host) -> F + Send + Sync + 'static,
-    opening: impl FnOnce(Arc<dyn Control>) + Send + 'static,
-) -> Ending
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    let world = World::new(1, ["idle", "busy"].map(Into::into));
-    let idle: Factory = Arc::new(|host: Host| {
-        Box::pin(async move {
-            loop {
-                host.sleep(ms(10)).await;
-            }
-        })
-    });
-    let busy: Factory = Arc::new(move |host| Box::pin(busy(host)));
-    let clock = world.clone();
-    let stage = Stage {
-        world,
-        factories: vec![idle, busy],
-        links: Links { median_us: 1_000, sigma_milli: 0 },
-        kernel: Kernel::default(),
-        ends_at_us: 1_000_000,
-        recorder: Recorder::new(move || clock.now_us()),
-        opening: Box::new(opening),
-    };
-    std::thread::scope(|scope| scope.spawn(|| engine.run(stage)).join().unwrap())
+    beside_idle(engine, busy, |_| {})
 }
 
 fn stuck_on_both<F>(busy: impl Fn(Host) -> F + Send + Sync + Clone + 'static) -> [String; 2]
@@ -219,7 +188,7 @@ fn a_task_past_its_host_that_runs_in_a_pause_makes_the_pause_not_expressible() {
     };
     let calm = run(&EventEngine, busy);
     assert_eq!((calm.stuck, calm.not_expressible), (None, false), "nothing pauses");
-    let paused = run_with(&EventEngine, busy, |control| {
+    let paused = beside_idle(&EventEngine, busy, |control| {
         let pausing = control.clone();
         control.after(100_000, Box::new(move || pausing.pause(NodeId(1), None)));
     });
@@ -230,7 +199,7 @@ fn a_task_past_its_host_that_runs_in_a_pause_makes_the_pause_not_expressible() {
         "{clause}"
     );
     assert!(clause.contains("engine_stuck.rs"), "{clause}");
-    let other = run_with(&EventEngine, busy, |control| {
+    let other = beside_idle(&EventEngine, busy, |control| {
         let pausing = control.clone();
         control.after(100_000, Box::new(move || pausing.pause(NodeId(0), None)));
     });

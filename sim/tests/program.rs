@@ -257,3 +257,92 @@ fn a_hunt_whose_folder_takes_nothing_tells_what_it_found_and_then_the_error() {
     assert!(stdout.contains("VIOLATION"), "what was found is told: {stdout}");
     assert_eq!(stderr.matches("cannot be written").count(), 1, "one error: {stderr}");
 }
+
+/// The lesson's seed file.
+const LESSON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../seeds/lesson/replication-lag.toml");
+
+#[test]
+fn a_capsule_stands_for_a_plan_file_everywhere() {
+    let of_seed = ["run", "--seed", "0x2", "--print-capsule"];
+    let (code, capsule, _) = lockstorm(&of_seed);
+    let capsule = capsule.trim();
+    assert!(code == 0 && capsule.starts_with("storm1:") && !capsule.contains('\n'), "{capsule}");
+    let printed = |arguments: &[&str]| lockstorm(&[arguments, &["--print-plan"]].concat()).1;
+    assert_eq!(printed(&["run", "--plan", capsule]), printed(&["run", "--seed", "0x2"]));
+    let (code, told, _) = lockstorm(&["replay", capsule, "--format", "json"]);
+    let (_, same, _) = lockstorm(&["run", "--seed", "0x2", "--format", "json"]);
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    assert_eq!((code, trace(&json(&told))), (1, trace(&json(&same))));
+    for verb in [&["shrink"][..], &["explain", "--reseeds", "1"], &["replay"]] {
+        let damaged = capsule[..capsule.len() - 9].to_owned();
+        let future = capsule.replacen("storm1", "storm2", 1);
+        for (bad, clause) in [(damaged, "is damaged"), (future, "a capsule of version")] {
+            let (code, stdout, stderr) = lockstorm(&[verb, &[bad.as_str()]].concat());
+            assert_eq!((code, stdout.as_str()), (64, ""), "{stderr}");
+            assert!(stderr.contains(&bad[..20]) && stderr.contains(clause), "{stderr}");
+        }
+    }
+}
+
+#[test]
+fn a_failure_is_shrunk_into_a_file_and_what_passes_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("small.toml");
+    let out = out.to_str().unwrap();
+    let (code, told, stderr) = lockstorm(&["shrink", "--seed", "0x2", "--out", out]);
+    assert_eq!(code, 0, "{stderr}");
+    let capsule = told.lines().last().unwrap();
+    let printed = |plan: &str| lockstorm(&["run", "--plan", plan, "--print-plan"]).1;
+    assert_eq!(printed(out), printed(capsule), "the file and the capsule are the same plan");
+    assert_eq!(lockstorm(&["replay", out]).0, 1);
+    // Too small a budget: the best so far is there.
+    let (code, told, _) = lockstorm(&["shrink", "--seed", "0x2", "--out", out, "--budget", "3"]);
+    assert!(code == 0 && told.contains("Stopped") && lockstorm(&["replay", out]).0 == 1, "{told}");
+    for arguments in [
+        &["shrink", "--seed", "0x2", "--calm"][..],
+        &["shrink"],
+        &["shrink", "--seed", "0x2", "--engine", "turmoil"],
+        &["shrink", "--seed", "0x2", "--out", "no-such-folder/plan.toml"],
+        &["explain", "--seed", "0x2", "--calm"],
+    ] {
+        let (code, stdout, stderr) = lockstorm(arguments);
+        assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_seed_file_is_explained_as_text_and_as_json() {
+    let (code, told, stderr) = lockstorm(&["explain", LESSON, "--reseeds", "2"]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(told.lines().last().unwrap().starts_with("storm1:"), "{told}");
+    let (code, json, _) = lockstorm(&["explain", LESSON, "--reseeds", "2", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((code, &json["draws"]), (0, &serde_json::json!(2)));
+}
+
+#[test]
+fn kept_plans_are_listed_and_those_that_show_the_same_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let seeds = folder.path().to_str().unwrap();
+    let add = |id: &str, more: &[&str]| {
+        let titles = ["--id", id, "--title", "One", "--title-zh", "一", "--folder", seeds];
+        lockstorm(&[&["seeds", "add"][..], &titles, &["--plan", LESSON], more].concat())
+    };
+    assert_eq!(add("one", &[]).0, 0);
+    let (code, _, stderr) = add("two", &[]);
+    assert!(code == 64 && stderr.contains("shows the same failure already"), "{stderr}");
+    assert_eq!(add("two", &["--another"]).0, 0);
+    let larger = ["--another", "--set", "workload.units=5"];
+    assert_eq!(add("three", &larger).0, 64, "a file's plan takes no settings here");
+    let (code, listed, _) = lockstorm(&["seeds", "list", seeds]);
+    assert!(code == 0 && listed.ends_with("2 seed files\n"), "{listed}");
+    let (code, json, _) = lockstorm(&["seeds", "list", seeds, "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((code, &json["files"][1]["id"]), (0, &serde_json::json!("two")));
+    let (code, told, _) = lockstorm(&["seeds", "prune", seeds]);
+    assert!(code == 0 && told.contains("larger") && told.contains("--delete"), "{told}");
+    assert_eq!(lockstorm(&["seeds", "prune", seeds, "--delete"]).0, 0);
+    let left = std::fs::read_dir(folder.path().join("known-unsafe")).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["one.toml"]);
+}

@@ -344,6 +344,40 @@ fn a_reader_that_does_not_read_is_closed() {
 }
 
 #[test]
+fn a_subscriber_that_does_not_read_is_closed() {
+    on_tokio(async {
+        let settings = Settings { subscriber_output_limit_bytes: 1 << 20, ..Settings::default() };
+        let server = server(settings).await;
+        let mut subscriber = Client::connect(server.port).await;
+        subscriber.line("SUBSCRIBE channel").await;
+        let mut publisher = Client::connect(server.port).await;
+        let message = format!("PUBLISH channel {}", "x".repeat(60_000));
+        redis_support::until("the subscriber to be closed", async || {
+            (publisher.line(&message).await == Reply::Integer(0)).then_some(())
+        })
+        .await;
+        let received = subscriber.read_to_end(usize::MAX).await;
+        assert_eq!(received, None, "what was written before, and then the end");
+    });
+}
+
+#[test]
+fn what_comes_while_a_client_waits_is_limited() {
+    on_tokio(async {
+        let requests = RequestLimits { buffered_bytes: 100_000, ..RequestLimits::default() };
+        let server = server(Settings { requests, ..Settings::default() }).await;
+        let mut client = Client::connect(server.port).await;
+        client.send(&[b"BLPOP", b"nobody", b"0"]).await;
+        let piece = b"PING\r\n".repeat(10_000);
+        for _ in 0..20 {
+            // The server may close before it has read everything.
+            client.try_send_raw(&piece).await;
+        }
+        assert_eq!(client.reply().await, None);
+    });
+}
+
+#[test]
 fn too_many_clients_are_refused() {
     on_tokio(async {
         let server = server(Settings { max_clients: 2, ..Settings::default() }).await;

@@ -9,7 +9,7 @@ mod redis_support;
 
 use std::fmt::Write as _;
 
-use redis_support::{Client, Ours, Real, on_tokio, words};
+use redis_support::{Client, Ours, Real, in_any_order, on_tokio, words};
 
 /// SplitMix64: the same sequences on every machine.
 struct Draw(u64);
@@ -69,8 +69,24 @@ const TIMES: &[&str] = &["1000000", "0", "-1", "9223372036854775807", "x", "4000
 const WHEN: &[&str] = &["4000000000", "4000000001", "1", "0", "-5", "9223372036854775807", "z"];
 const WHEN_MS: &[&str] = &["4000000000000", "4000000000001", "1", "0", "-5", "q"];
 
+/// Places and counts.
+const PLACES: &[&str] = &["0", "1", "-1", "2", "-2", "3", "-100", "100", "x"];
+/// Members of sets of integers.
+const SMALL: &[&str] = &["1", "2", "3", "10", "-5"];
+/// Scores.
+const SCORES: &[&str] = &["1", "2", "2", "3", "-1", "1.5", "0", "inf", "-inf", "1e3", "x", "0.1"];
+/// Limits of ranges of scores, and of members.
+const LIMITS: &[&str] = &["1", "(1", "2", "(2", "-inf", "+inf", "0", "1.5", "3", "x", "(inf"];
+const NAMES: &[&str] = &["-", "+", "[1", "(1", "[x", "(x", "[", "x"];
+const FLOATS: &[&str] = &["1", "0.5", "-1.25", "3.3", "1e2", "x", "0.1", "inf"];
+/// Ids of entries, and limits of their ranges.
+const IDS: &[&str] = &["1-1", "2-1", "3", "5-0", "5-*", "7-7", "0", "0-0", "x", "1-2-3", "9-1"];
+const ID_LIMITS: &[&str] = &["-", "+", "(1-1", "2", "5-0", "(7", "0", "x", "$"];
+
 /// Templates: K a key, F a field, V a value, N a number, T a relative and A an absolute time in
-/// seconds, M one in milliseconds, ? options in brackets of which some are taken.
+/// seconds, M one in milliseconds, I a place or a count, J a small integer, S a score, B a limit
+/// of scores and L one of members, D a float, E an id and R a limit of ids;
+/// options in brackets of which some are taken. `~`: in any order.
 const TEMPLATES: &[&str] = &[
     "HSET K F V",
     "HSET K F V F V",
@@ -92,6 +108,121 @@ const TEMPLATES: &[&str] = &[
     "EVAL \"return redis.call('hgetall',KEYS[1])\" 1 K",
     "EVAL \"redis.setresp(3) return redis.call('hgetall',KEYS[1])\" 1 K",
     "EVAL \"return redis.pcall('hincrby',KEYS[1],ARGV[1],ARGV[2])\" 1 K F N",
+    "LPUSH K V V",
+    "RPUSH K V V V",
+    "LPUSHX K V",
+    "RPUSHX K V V",
+    "LPOP K",
+    "RPOP K N",
+    "LLEN K",
+    "LRANGE K I I",
+    "LRANGE K 0 -1",
+    "LREM K I V",
+    "LINDEX K I",
+    "LSET K I V",
+    "LTRIM K I I",
+    "LINSERT K [BEFORE|AFTER|X] V V",
+    "LMOVE K K [LEFT|RIGHT] [LEFT|RIGHT]",
+    "RPOPLPUSH K K",
+    "LPOS K V [RANK I] [COUNT I] [MAXLEN I]",
+    "LMPOP 2 K K [LEFT|RIGHT] [COUNT I]",
+    "BLPOP K K 0.001",
+    "BRPOP K X",
+    "BLMOVE K K LEFT RIGHT 0.001",
+    "BLMPOP 0.001 1 K RIGHT COUNT I",
+    "SADD K V V",
+    "SADD K J J J",
+    "SREM K V V",
+    "SREM K J",
+    "~SMEMBERS K",
+    "SISMEMBER K V",
+    "SMISMEMBER K V J",
+    "SCARD K",
+    "SMOVE K K J",
+    "~SINTER K K",
+    "~SUNION K K K",
+    "~SDIFF K K",
+    "SINTERSTORE K K K",
+    "SUNIONSTORE K K K",
+    "SDIFFSTORE K K K",
+    "SINTERCARD 2 K K [LIMIT I]",
+    "~SPOP K 100",
+    "~SRANDMEMBER K 100",
+    "ZADD K S V",
+    "ZADD K S V S V S J",
+    "ZADD K [NX|XX] [GT|LT] [CH] S V S J",
+    "ZADD K [NX|XX|GT|LT] INCR S V",
+    "ZINCRBY K S V",
+    "ZREM K V J",
+    "ZSCORE K V",
+    "ZMSCORE K V J V",
+    "ZRANK K V",
+    "ZREVRANK K J",
+    "ZCARD K",
+    "ZCOUNT K B B",
+    "ZRANGE K I I [REV] [WITHSCORES]",
+    "ZRANGE K 0 -1 WITHSCORES",
+    "ZRANGE K B B BYSCORE [REV] [LIMIT I I] [WITHSCORES]",
+    "ZRANGE K L L BYLEX [REV] [LIMIT I I]",
+    "ZRANGEBYSCORE K B B [WITHSCORES] [LIMIT I I]",
+    "ZREVRANGEBYSCORE K B B [WITHSCORES]",
+    "ZREVRANGE K I I",
+    "ZRANGEBYLEX K L L",
+    "ZLEXCOUNT K L L",
+    "ZRANGESTORE K K I I [REV]",
+    "ZPOPMIN K [I]",
+    "ZPOPMAX K [I]",
+    "BZPOPMIN K K 0.001",
+    "ZMPOP 2 K K [MIN|MAX] [COUNT I]",
+    "ZREMRANGEBYSCORE K B B",
+    "ZREMRANGEBYRANK K I I",
+    "ZREMRANGEBYLEX K L L",
+    "ZUNIONSTORE K 2 K K [WEIGHTS S S] [AGGREGATE MAX|AGGREGATE MIN]",
+    "ZINTERSTORE K 2 K K [AGGREGATE SUM|WITHSCORES]",
+    "ZUNION 2 K K [WITHSCORES]",
+    "ZINTER 2 K K WITHSCORES",
+    "ZDIFF 2 K K WITHSCORES",
+    "ZDIFFSTORE K 2 K K",
+    "ZINTERCARD 2 K K",
+    "RENAME K K",
+    "RENAMENX K K",
+    "COPY K K [REPLACE] [DB 1|DB 0]",
+    "TOUCH K K",
+    "OBJECT REFCOUNT nosuch",
+    "GETEX K [PERSIST|EXAT A|PXAT M|EX T]",
+    "GETRANGE K I I",
+    "SETRANGE K J V",
+    "INCRBYFLOAT K D",
+    "HINCRBYFLOAT K F D",
+    "HSCAN K 0 [COUNT I]",
+    "ZSCAN K 0",
+    "~SCAN 0 COUNT 100 [TYPE list|TYPE string|TYPE zset|TYPE hash]",
+    "XADD K E f V g V",
+    "XADD K [NOMKSTREAM] [MAXLEN I|MAXLEN = I|MINID E] E f V",
+    "XLEN K",
+    "XRANGE K R R [COUNT I]",
+    "XREVRANGE K R R",
+    "XDEL K E E",
+    "XTRIM K [MAXLEN I|MINID E|MAXLEN ~ I]",
+    "XREAD [COUNT I] STREAMS K K E E",
+    "XREAD BLOCK 1 STREAMS K $",
+    "XGROUP CREATE K group R [MKSTREAM]",
+    "XGROUP CREATE K group 0 MKSTREAM",
+    "XGROUP SETID K group E",
+    "XGROUP DESTROY K group",
+    "XGROUP CREATECONSUMER K group F",
+    "XGROUP DELCONSUMER K group F",
+    "XREADGROUP GROUP group F [COUNT I] [NOACK] STREAMS K >",
+    "XREADGROUP GROUP group F STREAMS K E",
+    "XACK K group E E",
+    "XPENDING K group",
+    "XCLAIM K group F 0 E E [JUSTID] [FORCE]",
+    "XAUTOCLAIM K group F 0 E [COUNT I] [JUSTID]",
+    "XINFO GROUPS K",
+    "XSETID K E",
+    "PUBLISH K V",
+    "PUBSUB NUMSUB K",
+    "EVAL \"return redis.pcall(ARGV[1],KEYS[1],ARGV[2],ARGV[2])\" 1 K [incrby|lpush|zadd|sadd|lrange|zrange|hset|setrange|spop|zpopmin|lrem] J",
     "GET K",
     "GET K",
     "SET K V",
@@ -201,6 +332,16 @@ fn fill(draw: &mut Draw, template: &str) -> String {
             let (name, blank) = word.strip_suffix(' ').map_or((word, ""), |name| (name, " "));
             filled.push_str(match name {
                 "K" => draw.of(KEYS),
+                "I" => draw.of(PLACES),
+                "J" => draw.of(SMALL),
+                "S" => draw.of(SCORES),
+                "B" => draw.of(LIMITS),
+                "L" => draw.of(NAMES),
+                "D" => draw.of(FLOATS),
+                "E" => draw.of(IDS),
+                "R" => draw.of(ID_LIMITS),
+                // A wait that ends at once.
+                "X" => "0.001",
                 "F" => draw.of(FIELDS),
                 "V" => draw.of(VALUES),
                 "N" => draw.of(NUMBERS),
@@ -235,12 +376,22 @@ async fn replies(port: u16, protocol: &str, commands: &[(usize, String)]) -> Vec
         client.take_raw();
     }
     let mut replies = Vec::new();
+    // Whether the elements of an EXEC may be in any order, since those of a set were.
+    let mut any_order = false;
     for (client, command) in commands {
         let client = &mut clients[*client];
+        let (command, is_unordered) = match command.strip_prefix('~') {
+            Some(command) => (command, true),
+            None => (&command[..], false),
+        };
+        any_order |= is_unordered;
         client.send(&words(command).iter().map(Vec::as_slice).collect::<Vec<_>>()).await;
         let reply = client.reply().await;
-        assert!(reply.is_some(), "closed at {command}");
-        let text = client.take_raw().escape_ascii().to_string();
+        let Some(reply) = reply else { panic!("closed at {command}") };
+        let mut text = client.take_raw().escape_ascii().to_string();
+        if is_unordered || any_order && command == "EXEC" {
+            text = in_any_order(&reply);
+        }
         // An absolute time that was made from a relative one.
         let is_time = command.contains("EXPIRETIME") && text.len() > 10;
         let is_relative = is_time && !text.starts_with(":4000000000");

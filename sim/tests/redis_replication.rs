@@ -8,7 +8,7 @@ use std::time::Duration;
 use lockstorm_sim::server::redis::codec::Reply;
 use lockstorm_sim::server::redis::observe::{Observation, Observer, Unobserved};
 use lockstorm_sim::server::redis::{ConfigFile, Settings};
-use redis_support::{Client, Ours, Real, on_tokio, until};
+use redis_support::{Client, Ours, Real, in_any_order, on_tokio, until};
 
 fn text(reply: &Reply) -> String {
     String::from_utf8_lossy(reply.text().unwrap_or_default()).into_owned()
@@ -57,6 +57,12 @@ impl Observer for Notes {
             Observation::SetRefused { key, value, present, .. } => {
                 format!("refused {}={} for {}", show(key), show(value), show(present))
             }
+            Observation::Field { key, field, value: Some(value), .. } => {
+                format!("field {}.{}={}", show(key), show(field), show(value))
+            }
+            Observation::Field { key, field, value: None, .. } => {
+                format!("no field {}.{}", show(key), show(field))
+            }
             Observation::Expiry { key, .. } => format!("expiry {}", show(key)),
             Observation::Deleted { key, .. } => format!("deleted {}", show(key)),
             Observation::Expired { key, .. } => format!("expired {}", show(key)),
@@ -85,6 +91,20 @@ const WRITES: &[&str] = &[
     "SET absolute me PXAT 4000000000000",
     "HSET hash f v number 12345 minus -7 big 9223372036854775807 small -129 empty \"\"",
     "PEXPIREAT hash 4000000000000",
+    "RPUSH list a 1 -5 \"\" 123456789012 a",
+    "PEXPIREAT list 4000000000000",
+    "SADD integers 1 -2 70000 5000000000",
+    "SADD set 1 a \"\" \\xff",
+    "ZADD sorted 1 a 2.5 b -inf c 3 10 0.1 d",
+    "XADD stream 1-1 f v g w",
+    "XADD stream 1-2 f v2 g w2",
+    "XADD stream 2-5 other \"\" number 12345",
+    "XDEL stream 1-2",
+    "XGROUP CREATE stream group 0",
+    "XREADGROUP GROUP group alice COUNT 1 STREAMS stream >",
+    "XREADGROUP GROUP group bob STREAMS stream >",
+    "XACK stream group 1-1",
+    "XGROUP CREATE emptystream group 0 MKSTREAM",
     "SELECT 7",
     "HSET hash f v",
     "SET elsewhere x",
@@ -107,7 +127,27 @@ async fn contents(port: u16) -> Vec<String> {
             let mut fields: Vec<String> =
                 fields.as_array().unwrap_or_default().iter().map(text).collect();
             fields.sort();
-            all.push(format!("{database} {key} {value} {fields:?} {expires:?}"));
+            let mut elements = Vec::new();
+            for line in [
+                format!("LRANGE {key} 0 -1"),
+                format!("SMEMBERS {key}"),
+                format!("ZRANGE {key} 0 -1 WITHSCORES"),
+                format!("XRANGE {key} - +"),
+                format!("XINFO STREAM {key}"),
+                format!("XINFO GROUPS {key}"),
+                format!("XPENDING {key} group"),
+            ] {
+                let reply = client.line(&line).await;
+                if reply.as_error().is_none() {
+                    let is_set = line.starts_with("SMEMBERS");
+                    let shown = if is_set { in_any_order(&reply) } else { format!("{reply:?}") };
+                    // How Redis packs them is its own affair, and how many entries a group has
+                    // read it does not tell its replicas.
+                    let shown = shown.split("radix-tree-keys").next().unwrap();
+                    elements.push(shown.split("entries-read").next().unwrap().to_owned());
+                }
+            }
+            all.push(format!("{database} {key} {value} {fields:?} {elements:?} {expires:?}"));
         }
     }
     all
@@ -130,6 +170,12 @@ async fn follows(master_port: u16, replica_port: u16) {
     lines(master_port, &[&format!("HSET longhash f {} g 1", "abc".repeat(1_000))]).await;
     let many: String = (0..100).map(|number| format!(" field{number} value")).collect();
     lines(master_port, &[&format!("HSET manyhash{many}")]).await;
+    // Nodes of a list, a skip list, a stream of several nodes; one long element.
+    lines(master_port, &[&format!("RPUSH longlist {} x", "abc".repeat(5_000))]).await;
+    let script = "for i = 1, 600 do redis.call('rpush','manylist',i) \
+                  redis.call('zadd','manysorted',i / 3,'m' .. i) redis.call('sadd','manyset','m' .. i) \
+                  redis.call('xadd','manystream',i .. '-1','f',i) end";
+    lines(master_port, &[&format!("EVAL \"{script}\" 0")]).await;
     lines(replica_port, &["SET alone x"]).await;
     lines(replica_port, &[&format!("REPLICAOF 127.0.0.1 {master_port}")]).await;
     caught_up(master_port, replica_port).await;
@@ -144,6 +190,25 @@ async fn follows(master_port: u16, replica_port: u16) {
             "HSET fresh f v",
             "HDEL fresh f",
             "DEL plain",
+            "RPUSH list z",
+            "LPOP list",
+            "LMOVE list list2 LEFT RIGHT",
+            "BLPOP list 0",
+            "SADD set b",
+            "SPOP set",
+            "SREM integers 1",
+            "ZINCRBY sorted 1.25 a",
+            "ZPOPMIN sorted",
+            "ZRANGESTORE sorted2 sorted 0 1",
+            "XADD stream * f v",
+            "XADD stream MAXLEN ~ 1 * f v",
+            "XREADGROUP GROUP group carol COUNT 1 STREAMS stream >",
+            "XREADGROUP GROUP group carol NOACK COUNT 1 STREAMS stream >",
+            "XAUTOCLAIM stream group alice 0 0",
+            "XTRIM manystream MAXLEN ~ 250",
+            "INCRBYFLOAT float 1.1",
+            "RENAME longhash renamed",
+            "COPY list2 list3",
             "EVAL \"redis.call('set','s1','a') redis.call('set','s2','b')\" 0",
             "MULTI",
             "SET t1 a",
@@ -205,7 +270,8 @@ fn ours_follows_a_real_server() {
 fn what_ours_cannot_hold_is_refused() {
     on_tokio(async {
         let Some(real) = Real::start(&[]).await else { return };
-        lines(real.port, &["RPUSH l a"]).await;
+        let library = "#!lua name=l\\nredis.register_function('f', function() return 1 end)";
+        lines(real.port, &[&format!("FUNCTION LOAD \"{library}\"")]).await;
         let replica = Ours::start().await;
         lines(replica.port, &["SET mine x"]).await;
         lines(replica.port, &[&format!("REPLICAOF 127.0.0.1 {}", real.port)]).await;
@@ -354,11 +420,20 @@ fn waiting_ends_when_the_master_is_demoted() {
         let mut waiting = Client::connect(server.port).await;
         waiting.line("SET k v").await;
         waiting.send(&[b"WAIT", b"1", b"0"]).await;
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        let mut popping = Client::connect(server.port).await;
+        popping.send(&[b"BLPOP", b"list", b"0"]).await;
+        let mut other = Client::connect(server.port).await;
+        until("both to wait", async || {
+            let clients = text(&other.line("INFO clients").await);
+            clients.contains("blocked_clients:2").then_some(())
+        })
+        .await;
         lines(server.port, &["REPLICAOF 127.0.0.1 1"]).await;
-        let reply = waiting.reply().await.unwrap();
-        assert!(reply.as_error().unwrap().starts_with(b"UNBLOCKED"), "{reply:?}");
-        assert_eq!(waiting.reply().await, None);
+        for client in [&mut waiting, &mut popping] {
+            let reply = client.reply().await.unwrap();
+            assert!(reply.as_error().unwrap().starts_with(b"UNBLOCKED"), "{reply:?}");
+            assert_eq!(client.reply().await, None);
+        }
     });
 }
 

@@ -103,7 +103,7 @@ fn campaign(plans: Vec<(Plan, Signature)>) {
 
 #[test]
 fn failures_of_many_kinds_shrink_to_what_each_needs() {
-    campaign(failing(8, 1));
+    campaign(failing(6, 1));
 }
 
 /// The whole campaign: `cargo test --release -p lockstorm-sim --test shrinking -- --ignored

@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_hunt_that_is_over_before_it_found_anything_is_censored() {
-        let tried = trial("local-lock-kept", Strategy::Swarm, 2);
+        let tried = trial("renewal-outlives-hold", Strategy::Swarm, 2);
         assert!(!tried.own.found && tried.own.executions == 2, "{tried:?}");
     }
 

@@ -138,7 +138,12 @@ impl<'a> Watch<'a> {
                 });
             }
             What::WaitBegan { key, owner } => {
-                if self.arrive(owner, moment) || self.foreigners.contains_key(&**owner) {
+                if let Some(wait) = self.open(owner) {
+                    // Whoever stands in the queue anew has lost its old place.
+                    self.waits[wait].arrived = Some(moment);
+                    return;
+                }
+                if self.foreigners.contains_key(&**owner) {
                     return;
                 }
                 self.foreigners.insert(owner, self.waits.len());
@@ -173,13 +178,17 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Notes that a server knows of this owner's open wait. Whether there is one.
-    fn arrive(&mut self, owner: &str, moment: Moment) -> bool {
-        let named = owner.rsplit_once('/');
-        let named = named.and_then(|(client, ordinal)| Some((client, ordinal.parse().ok()?)));
-        let Some(wait) = named.and_then(|name| self.clients.get(&name)) else { return false };
-        self.waits[*wait].arrived.get_or_insert(moment);
-        true
+    /// This owner's open wait.
+    fn open(&self, owner: &str) -> Option<usize> {
+        let (client, ordinal) = owner.rsplit_once('/')?;
+        self.clients.get(&(client, ordinal.parse().ok()?)).copied()
+    }
+
+    /// Notes that a server knows of this owner's open wait.
+    fn arrive(&mut self, owner: &str, moment: Moment) {
+        if let Some(wait) = self.open(owner) {
+            self.waits[wait].arrived.get_or_insert(moment);
+        }
     }
 
     fn end(&mut self, wait: usize, moment: Moment, ended: Ended) {

@@ -125,6 +125,7 @@ mod tests {
                 slow_work: Micros(0),
                 patience: Micros(0),
                 deadline_check: false,
+                reentries: 0,
             },
             clocks: Vec::new(),
             faults: faults.into_iter().map(at).collect(),

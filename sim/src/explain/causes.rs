@@ -31,9 +31,9 @@ pub fn of(run: &Run) -> Vec<Link> {
     let history = &run.history;
     let Some(subject) = Subject::of(history, &run.judgement) else { return Vec::new() };
     let walk = Walk { history, subject: &subject };
-    let Some(last) = walk.harm() else { return Vec::new() };
     let mut links: Vec<Link> = Vec::new();
-    let mut next = vec![(last, 0)];
+    // The latest is walked back from first.
+    let mut next: Vec<(&Event, u32)> = walk.harm().into_iter().map(|event| (event, 0)).collect();
     while let Some((event, depth)) = next.pop() {
         if links.len() == LONGEST || links.iter().any(|link| link.event == event.id) {
             continue;
@@ -56,16 +56,18 @@ impl<'a> Walk<'a> {
         self.history.get(id)
     }
 
-    /// The last event of what was done wrong, before the books.
-    fn harm(&self) -> Option<&'a Event> {
+    /// What was done wrong, in order: the sales of the unit, or else the last event of the
+    /// proof.
+    fn harm(&self) -> Vec<&'a Event> {
         let finding: &Finding = self.subject.harm.unwrap_or(self.subject.finding);
-        let events = finding.events.iter().rev().filter_map(|id| self.get(*id));
-        let mut told = events.filter(|event| names::name(event).is_some());
+        let events = finding.events.iter().filter_map(|id| self.get(*id));
+        let told: Vec<&Event> = events.filter(|event| names::name(event).is_some()).collect();
+        let is_sale = |event: &&Event| {
+            matches!(&event.what, What::Effect { operation: StockOperation::Sell { .. }, .. })
+        };
         match finding.kind {
-            Kind::Oversell => told.find(|event| {
-                matches!(&event.what, What::Effect { operation: StockOperation::Sell { .. }, .. })
-            }),
-            _ => told.next(),
+            Kind::Oversell => told.into_iter().filter(is_sale).collect(),
+            _ => told.into_iter().next_back().into_iter().collect(),
         }
     }
 

@@ -22,7 +22,7 @@ pub mod markdown;
 pub mod merge;
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -186,8 +186,8 @@ const ELAPSED_FILE: &str = "elapsed";
 pub struct Journal {
     folder: PathBuf,
     file: File,
-    /// What was there when it was opened, in order.
-    known: std::collections::VecDeque<Line>,
+    /// What was there when it was opened.
+    known: Lines,
 }
 
 impl Journal {
@@ -230,24 +230,27 @@ impl Journal {
         if file.try_lock().is_err() {
             return Err(format!("{}: another hunt is writing here; wait for it", path.display()));
         }
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(failed)?;
         // What was cut short is run again.
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-        file.set_len(whole as u64).map_err(failed)?;
-        file.seek(SeekFrom::End(0)).map_err(failed)?;
-        let known = lines(&path, &bytes[..whole])?.into();
+        let whole = whole_lines(&mut file).map_err(failed)?;
+        file.set_len(whole).map_err(failed)?;
+        let known = Lines::open(&path, whole)?;
         Ok(Journal { folder: folder.to_owned(), file, known })
     }
 
     /// The line of this step, if it was run before; lines are asked for in their order.
-    pub fn known(&mut self, step: &Step) -> Option<Line> {
-        self.known.pop_front_if(|line| line.number == step.number)
+    ///
+    /// # Errors
+    /// When the next line is damaged.
+    pub fn known(&mut self, step: &Step) -> Result<Option<Line>, String> {
+        match self.known.number() {
+            Some(number) if number == step.number => self.known.take(),
+            _ => Ok(None),
+        }
     }
 
     /// The number of the next line that was there; `None` when all were asked for.
     pub fn next_number(&self) -> Option<u64> {
-        self.known.front().map(|line| line.number)
+        self.known.number()
     }
 
     /// Adds a run.
@@ -293,25 +296,76 @@ pub(crate) fn identity_of(path: &Path, text: &str) -> Result<Identity, String> {
     })
 }
 
-/// Reads whole lines.
-pub(crate) fn lines(path: &Path, bytes: &[u8]) -> Result<Vec<Line>, String> {
-    let mut lines: Vec<Line> = Vec::new();
-    for (index, text) in bytes.split(|byte| *byte == b'\n').enumerate() {
-        if text.is_empty() {
-            continue;
+/// How many bytes the whole lines of a file take: a kill, or a full disk, may have cut the
+/// last one short.
+pub(crate) fn whole_lines(file: &mut File) -> io::Result<u64> {
+    const CHUNK: u64 = 64 * 1_024;
+    let mut end = file.seek(SeekFrom::End(0))?;
+    let mut chunk = Vec::new();
+    while end > 0 {
+        let start = end.saturating_sub(CHUNK);
+        file.seek(SeekFrom::Start(start))?;
+        chunk.clear();
+        (&*file).take(end - start).read_to_end(&mut chunk)?;
+        if let Some(last) = chunk.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(start + last as u64 + 1);
         }
-        let (path, number) = (path.display(), index + 1);
-        let line: Line = serde_json::from_slice(text).map_err(|error| {
-            format!("{path}: line {number} is damaged: {error}; delete it and all after it")
-        })?;
-        if lines.last().is_some_and(|last| last.number >= line.number) {
-            return Err(format!(
-                "{path}: line {number} is out of order; delete it and all after it"
-            ));
-        }
-        lines.push(line);
+        end = start;
     }
-    Ok(lines)
+    Ok(0)
+}
+
+/// The lines of a journal, read one by one: a night has millions.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    path: PathBuf,
+    reader: BufReader<io::Take<File>>,
+    read: u64,
+    next: Option<Line>,
+}
+
+impl Lines {
+    /// Of the first `whole` bytes of a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, or its first line is damaged.
+    pub(crate) fn open(path: &Path, whole: u64) -> Result<Lines, String> {
+        let file = File::open(path);
+        let file = file.map_err(|error| format!("{}: cannot be read: {error}", path.display()))?;
+        let reader = BufReader::new(file.take(whole));
+        let mut lines = Lines { path: path.to_owned(), reader, read: 0, next: None };
+        lines.take()?;
+        Ok(lines)
+    }
+
+    /// The number of the next line; `None` at the end.
+    pub(crate) fn number(&self) -> Option<u64> {
+        self.next.as_ref().map(|line| line.number)
+    }
+
+    /// The next line.
+    ///
+    /// # Errors
+    /// When the one after it is damaged, or out of order: one sentence with the mend.
+    pub(crate) fn take(&mut self) -> Result<Option<Line>, String> {
+        let mut text = String::new();
+        let told = |lines: &Lines, what: String| {
+            let (path, number) = (lines.path.display(), lines.read);
+            format!("{path}: line {number} {what}; delete it and all after it")
+        };
+        let read = self.reader.read_line(&mut text);
+        self.read += 1;
+        let read = read.map_err(|error| told(self, format!("cannot be read: {error}")))?;
+        if read == 0 {
+            return Ok(self.next.take());
+        }
+        let line: Line = serde_json::from_str(&text)
+            .map_err(|error| told(self, format!("is damaged: {error}")))?;
+        if self.number().is_some_and(|last| last >= line.number) {
+            return Err(told(self, "is out of order".to_owned()));
+        }
+        Ok(self.next.replace(line))
+    }
 }
 
 /// Writes a file anew: beside it first, so that the old one stays until the new one is

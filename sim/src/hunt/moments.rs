@@ -95,34 +95,33 @@ pub struct Survey {
 /// # Errors
 /// When the quarry names something unknown.
 pub fn survey(quarry: &Quarry, engine: &dyn Engine, seed: Seed) -> Result<Survey, PlanError> {
-    let mut best: Option<Survey> = None;
-    for offset in 0..SEEDS_TRIED {
-        let plan = quarry.calm_plan(Seed(seed.0.wrapping_add(offset)))?;
+    let mut best = Survey::of(quarry.calm_plan(seed)?, engine);
+    for offset in 1..SEEDS_TRIED {
+        if best.has_every_sort() {
+            break;
+        }
+        let seed = Seed(seed.0.wrapping_add(offset));
+        let other = Survey::of(quarry.calm_plan(seed)?, engine);
+        if other.moments.len() > best.moments.len() {
+            best = other;
+        }
+    }
+    Ok(best)
+}
+
+impl Survey {
+    fn of(plan: Plan, engine: &dyn Engine) -> Survey {
         let run = storm::run(&plan, engine);
         let moments = moments_of(&run.history, &plan);
         let anchors = run.history.iter().filter(|event| anchors::position(event).is_some());
         let anchors = anchors.count() as u64;
-        let is_better = best.as_ref().is_none_or(|best| best.moments.len() < moments.len());
-        let is_full = [false, true].iter().all(|slow| {
-            let of_acquire = |moment: &&Moment| moment.shape.operation == Operation::Acquire;
-            let acquires = moments.iter().filter(of_acquire);
-            acquires.filter(|moment| moment.shape.slow == *slow).count() > 0
-        }) && moments.iter().any(|moment| moment.shape.waited == Some(true));
-        if is_better {
-            best = Some(Survey { plan, run, moments, anchors });
-        }
-        if is_full {
-            break;
-        }
+        Survey { plan, run, moments, anchors }
     }
-    match best {
-        Some(survey) => Ok(survey),
-        // There is at least one seed to try.
-        None => {
-            let plan = quarry.calm_plan(seed)?;
-            let run = storm::run(&plan, engine);
-            Ok(Survey { plan, run, moments: Vec::new(), anchors: 0 })
-        }
+
+    /// Whether it has short and slow sections, and a wait.
+    fn has_every_sort(&self) -> bool {
+        let has = |is: &dyn Fn(&Shape) -> bool| self.moments.iter().any(|m| is(&m.shape));
+        has(&|shape| shape.slow) && has(&|shape| !shape.slow) && has(&|s| s.waited == Some(true))
     }
 }
 

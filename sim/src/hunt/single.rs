@@ -101,8 +101,17 @@ impl Menu<'_> {
         self.anchor.client.clone()
     }
 
+    /// Of the master; independent servers have none.
     fn replicas(&self) -> Vec<String> {
-        self.plan.topology.redis_nodes().split_off(1)
+        match self.plan.topology.replicas() {
+            0 => Vec::new(),
+            _ => self.plan.topology.redis_nodes().split_off(1),
+        }
+    }
+
+    /// What the first server is: one of many, or the only one that counts.
+    fn master_role(&self) -> &'static str {
+        if self.plan.topology.independent { "one server" } else { "master" }
     }
 
     fn has_sentinel(&self) -> bool {
@@ -134,7 +143,7 @@ impl Menu<'_> {
     }
 
     fn crashes(&mut self) {
-        let mut victims = vec![("master", MASTER.to_owned(), &[Brief, Rest][..])];
+        let mut victims = vec![(self.master_role(), MASTER.to_owned(), &[Brief, Rest][..])];
         victims.extend(self.replicas().first().map(|node| ("replica", node.clone(), &[Rest][..])));
         if self.has_sentinel() {
             victims.push(("sentinel", SENTINEL.to_owned(), &[Rest][..]));
@@ -153,7 +162,7 @@ impl Menu<'_> {
     fn pauses(&mut self) {
         let mut victims = vec![
             ("holder", self.holder(), &[Brief, Takeover, PastLease][..]),
-            ("master", MASTER.to_owned(), &[Brief, Takeover, PastLease][..]),
+            (self.master_role(), MASTER.to_owned(), &[Brief, Takeover, PastLease][..]),
         ];
         victims.extend(
             self.replicas().first().map(|node| ("replica", node.clone(), &[PastLease][..])),
@@ -168,7 +177,7 @@ impl Menu<'_> {
                 self.add(format!("pause {role}"), kind, Some(length));
             }
         }
-        for group in ["redis-driver", "release"] {
+        for group in ["redis-driver", "release", "renewer"] {
             let kind = FaultKind::Pause { node: self.holder(), group: Some(group.to_owned()) };
             self.add(format!("pause holder's {group}"), kind, Some(PastLease));
         }
@@ -187,6 +196,11 @@ impl Menu<'_> {
         let (replicas, servers) = (self.replicas(), self.plan.topology.redis_nodes());
         self.cut("holder", &holder, "servers", &servers, &[Brief, Takeover, PastLease]);
         self.cut("holder", &holder, "stock", &stock, &[Brief, PastLease]);
+        if self.plan.topology.independent {
+            let majority = servers.len() / 2 + 1;
+            self.cut("holder", &holder, "a minority", &servers[..majority - 1], &[PastLease]);
+            self.cut("holder", &holder, "a majority", &servers[..majority], &[Brief, PastLease]);
+        }
         if replicas.is_empty() {
             return;
         }
@@ -228,8 +242,9 @@ impl Menu<'_> {
         let (holder, master) = (vec![self.holder()], vec![MASTER.to_owned()]);
         let stock = vec![STOCK_NODE.to_owned()];
         let replicas = self.replicas();
+        let to_master = format!("holder - {}", self.master_role());
         let mut links = vec![
-            ("holder - master", holder.clone(), master.clone()),
+            (to_master.as_str(), holder.clone(), master.clone()),
             ("holder - stock", holder, stock),
         ];
         if !replicas.is_empty() {
@@ -256,7 +271,7 @@ impl Menu<'_> {
         const SLEW_PPM: u32 = 100_000;
         let past_us = PastLease.lasts(self.plan).unwrap_or(self.plan.lock.lease).0;
         let past_us = i64::try_from(past_us).unwrap_or(i64::MAX);
-        let mut owners = vec![("master", MASTER.to_owned()), ("holder", self.holder())];
+        let mut owners = vec![(self.master_role(), MASTER.to_owned()), ("holder", self.holder())];
         owners.extend(self.replicas().first().map(|node| ("replica", node.clone())));
         for (role, node) in owners {
             for (word, by_us) in [("a lease ahead", past_us), ("a lease back", -past_us)] {
@@ -306,7 +321,8 @@ mod tests {
     use crate::plan::scenario;
 
     fn menu_of(scenario: &str, phase: Phase) -> (Plan, Vec<Single>) {
-        let plan = scenario::default_plan(scenario, "redis", Fence::Off).unwrap();
+        let lock = if scenario == "redlock-five" { "redlock" } else { "redis" };
+        let plan = scenario::default_plan(scenario, lock, Fence::Off).unwrap();
         let anchor = Anchor::new("app-1", Operation::Acquire, 1, phase);
         let singles = menu(&plan, &anchor);
         (plan, singles)
@@ -314,7 +330,7 @@ mod tests {
 
     #[test]
     fn what_is_tried_at_a_moment() {
-        for scenario in ["redis-failover", "redis-single"] {
+        for scenario in ["redis-failover", "redis-single", "redlock-five"] {
             let (_, singles) = menu_of(scenario, Phase::Invoked);
             let names: Vec<&str> = singles.iter().map(|single| single.name.as_str()).collect();
             insta::assert_snapshot!(format!("menu_of_{scenario}"), names.join("\n"));

@@ -279,6 +279,13 @@ pub const KEYS: &[Key] = &[
         |plan| toml_of(plan.lock.own.wait_timeout),
         waits
     ),
+    key!(
+        "lock",
+        "waiter-timeout",
+        |plan, raw| plan.lock.own.waiter_timeout = raw.time()?,
+        |plan| toml_of(plan.lock.own.waiter_timeout),
+        |plan| plan.lock.name == "redis-fair"
+    ),
     small_count_key!("topology", "redis", topology.redis),
     key!(
         "topology",
@@ -304,6 +311,13 @@ pub const KEYS: &[Key] = &[
     time_key!("workload", "slow-work", workload.slow_work),
     time_key!("workload", "patience", workload.patience),
     flag_key!("workload", "deadline-check", workload.deadline_check),
+    key!(
+        "workload",
+        "reentries",
+        |plan, raw| plan.workload.reentries = raw.count(100)?,
+        |plan| plan.workload.reentries.to_string(),
+        |plan| plan.workload.reentries > 0
+    ),
 ];
 
 /// The sections of single settings, in the order in which they are written.

@@ -152,6 +152,17 @@ fn own_options(plan: &Plan) -> Result<(), Problem> {
             "write a longer one, or \"never\"",
         );
     }
+    let least = Micros(plan.lock.retry.0.saturating_add(plan.lock.command_timeout.0));
+    if plan.lock.name == "redis-fair" && own.waiter_timeout <= least {
+        return problem(
+            &["lock.waiter-timeout", "lock.command-timeout", "lock.retry"],
+            format!(
+                "a waiter is dead after {}, a lost reply alone takes {least}",
+                own.waiter_timeout
+            ),
+            "write more than a retry and a command timeout together",
+        );
+    }
     if plan.lock.name != "redis-wait" {
         return Ok(());
     }

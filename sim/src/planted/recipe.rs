@@ -6,6 +6,7 @@ use std::time::Duration;
 use lockstorm::host::BoxFuture;
 use lockstorm::lock::{FencingToken, Grant, Guard, GuardBackend, Lock, LockError, Owner, Release};
 
+use super::Half;
 use super::desk::{Answer, Ask, Desk, Failure};
 use super::renewal::Renewal;
 
@@ -102,6 +103,22 @@ impl Drop for Behind {
     fn drop(&mut self) {
         if let Some(renewal) = self.0.renewal.take().filter(|_| self.0.renewal_ends) {
             renewal.end();
+        }
+    }
+}
+
+/// A lock whose bug is in how it is taken. The mend of all of them is the sound step: the
+/// record, its expiry and its token in one command.
+pub(super) struct Taken {
+    pub half: Half,
+    pub take: for<'a> fn(&'a Desk, &'a Ask) -> BoxFuture<'a, Result<Answer, Failure>>,
+}
+
+impl Recipe for Taken {
+    fn take<'a>(&'a self, desk: &'a Desk, ask: &'a Ask) -> BoxFuture<'a, Result<Answer, Failure>> {
+        match self.half {
+            Half::Planted => (self.take)(desk, ask),
+            Half::Mended => Box::pin(desk.take(ask)),
         }
     }
 }

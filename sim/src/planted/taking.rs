@@ -7,23 +7,7 @@ use lockstorm::lock::Lock;
 
 use super::Half;
 use super::desk::{Answer, Ask, Desk, Failure};
-use super::recipe::{Recipe, lock};
-
-/// A lock that is taken so.
-struct Taken {
-    half: Half,
-    take: for<'a> fn(&'a Desk, &'a Ask) -> BoxFuture<'a, Result<Answer, Failure>>,
-}
-
-impl Recipe for Taken {
-    fn take<'a>(&'a self, desk: &'a Desk, ask: &'a Ask) -> BoxFuture<'a, Result<Answer, Failure>> {
-        match self.half {
-            Half::Planted => (self.take)(desk, ask),
-            // The mend of all: SET NX PX.
-            Half::Mended => Box::pin(desk.take(ask)),
-        }
-    }
-}
+use super::recipe::{Taken, lock};
 
 fn set(ask: &Ask) -> redis::Cmd {
     let mut command = redis::cmd("SET");

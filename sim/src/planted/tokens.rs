@@ -7,23 +7,7 @@ use lockstorm::lock::Lock;
 
 use super::Half;
 use super::desk::{Answer, Ask, Desk, Failure, token_key};
-use super::recipe::{Recipe, lock};
-
-/// A lock whose tokens come so.
-struct Numbered {
-    half: Half,
-    take: for<'a> fn(&'a Desk, &'a Ask) -> BoxFuture<'a, Result<Answer, Failure>>,
-}
-
-impl Recipe for Numbered {
-    fn take<'a>(&'a self, desk: &'a Desk, ask: &'a Ask) -> BoxFuture<'a, Result<Answer, Failure>> {
-        match self.half {
-            Half::Planted => (self.take)(desk, ask),
-            // The mend of all: counted by the script that writes the record, and kept.
-            Half::Mended => Box::pin(desk.take(ask)),
-        }
-    }
-}
+use super::recipe::{Taken, lock};
 
 fn set(desk: &Desk, ask: &Ask) -> redis::Cmd {
     let mut command = redis::cmd("SET");
@@ -47,7 +31,7 @@ pub(super) fn before_the_lock(desk: Desk, half: Half) -> Arc<dyn Lock> {
             Ok(with_token(desk.taking(ask, &set(desk, ask)).await?, token))
         })
     }
-    lock(desk, Numbered { half, take })
+    lock(desk, Taken { half, take })
 }
 
 /// The counter is swept up with the lock's other keys: it expires when nobody took the lock for
@@ -68,7 +52,7 @@ return token";
             desk.taking(ask, &command).await
         })
     }
-    lock(desk, Numbered { half, take })
+    lock(desk, Taken { half, take })
 }
 
 /// The token is the time, by the clock of whoever takes the lock.
@@ -80,5 +64,5 @@ pub(super) fn from_the_clock(desk: Desk, half: Half) -> Arc<dyn Lock> {
             Ok(with_token(answer, us))
         })
     }
-    lock(desk, Numbered { half, take })
+    lock(desk, Taken { half, take })
 }

@@ -69,8 +69,8 @@ pub struct StormArguments {
     /// The scenario: redis-failover, redis-single, redis-long-lease or redlock-five.
     #[arg(long, default_value = "redis-failover")]
     pub scenario: String,
-    /// The lock under test: redis, redis-watchdog, redis-wait, redlock, or none (which must
-    /// fail).
+    /// The lock under test: redis, redis-watchdog, redis-wait, redis-sentinel,
+    /// redis-reentrant, redis-fair, redlock, or none (which must fail).
     #[arg(long, default_value = "redis")]
     pub lock: String,
     /// How much of the fence the stock uses.
@@ -312,6 +312,9 @@ pub struct BugsArguments {
     /// Hunts of each bug by each strategy, with different seeds.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=120))]
     pub repeat: u64,
+    /// Write every hunt down here as it ends, and do not make again what is written there.
+    #[arg(long, value_name = "FILE")]
+    pub journal: Option<PathBuf>,
     /// How many worker processes.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: u16,
@@ -342,13 +345,32 @@ pub enum SeedsVerb {
         #[arg(default_value = "seeds")]
         folder: PathBuf,
     },
+    /// List the kept plans.
+    List {
+        /// The folder.
+        #[arg(default_value = "seeds")]
+        folder: PathBuf,
+        /// How to tell it.
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
+    },
+    /// Name the known-unsafe plans that show a failure that a smaller one shows.
+    Prune {
+        /// The folder.
+        #[arg(default_value = "seeds")]
+        folder: PathBuf,
+        /// Delete them.
+        #[arg(long)]
+        delete: bool,
+    },
     /// Keep the plan of a seed, or of a file, with what comes of it today.
     Add {
         /// The seed whose plan is kept.
         #[arg(long, default_value = "0x0")]
         seed: Seed,
         /// A plan file (TOML) or a capsule instead of a drawn plan.
-        #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "scenario", "lock", "fence"])]
+        #[arg(long, value_name = "FILE",
+              conflicts_with_all = ["seed", "scenario", "lock", "fence", "settings", "calm"])]
         plan: Option<PathBuf>,
         /// Where it belongs.
         #[arg(long, value_enum, default_value_t = ShelfArgument::KnownUnsafe)]
@@ -356,6 +378,9 @@ pub enum SeedsVerb {
         /// Which storm.
         #[command(flatten)]
         storm: StormArguments,
+        /// Keep it also if a file shows the same failure already.
+        #[arg(long)]
+        another: bool,
         /// The file's name, without folder and ending.
         #[arg(long)]
         id: String,

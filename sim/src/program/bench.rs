@@ -1,8 +1,11 @@
 //! `lockstorm bench bugs`: how soon each strategy finds each planted bug.
 
-use std::io::{self, BufReader};
+use std::fmt::Display;
+use std::fs::OpenOptions;
+use std::io::{self, BufReader, ErrorKind, Write};
+use std::path::Path;
 
-use lockstorm_sim::bench::{Report, Trial, pack};
+use lockstorm_sim::bench::{Report, Trial, Tried, pack};
 use lockstorm_sim::hunt::course::Strategy;
 use lockstorm_sim::planted::{BUGS, Bug};
 
@@ -22,11 +25,21 @@ pub fn bench(verb: &BenchVerb) -> Result<u8, Failure> {
 /// every hunt.
 fn bugs(arguments: &BugsArguments) -> Result<u8, Failure> {
     let trials = trials(arguments)?;
+    let mut tried = known(arguments, &trials)?;
+    let left: Vec<Trial> = trials.into_iter().filter(|trial| !has(&tried, trial)).collect();
     let program = std::env::current_exe().map_err(Failure::internal)?;
-    let bar = progress("hunts", Some(trials.len() as u64));
-    let tried = pack::run(&trials, usize::from(arguments.jobs), &program, |_| bar.inc(1));
+    let bar = progress("hunts", Some(left.len() as u64));
+    let mut unwritten = None;
+    let made = pack::run(&left, usize::from(arguments.jobs), &program, |tried| {
+        bar.inc(1);
+        unwritten = unwritten.take().or(write_down(arguments, tried).err());
+    });
     bar.finish_and_clear();
-    let report = Report::new(arguments.budget, &tried.map_err(Failure::internal)?);
+    tried.extend(made.map_err(Failure::internal)?);
+    if let Some(error) = unwritten {
+        return Err(error);
+    }
+    let report = Report::new(arguments.budget, &tried);
     say(match arguments.format {
         Format::Text => report.text(),
         Format::Json => report.json(),
@@ -38,6 +51,49 @@ fn bugs(arguments: &BugsArguments) -> Result<u8, Failure> {
     };
     let is_missed = |strategy: &Strategy| !report.missed_by(*strategy).is_empty();
     Ok(if of_interest.iter().any(is_missed) { exit::VIOLATION } else { exit::SAFE })
+}
+
+fn has(tried: &[Tried], trial: &Trial) -> bool {
+    tried.iter().any(|tried| tried.trial == *trial)
+}
+
+fn journal_error(path: &Path, why: &dyn Display) -> Failure {
+    Failure::usage(format!("--journal {}: {why}", path.display()))
+}
+
+/// What the journal has of `trials`. A last line without its end was cut short, and its
+/// hunt is made again.
+fn known(arguments: &BugsArguments, trials: &[Trial]) -> Result<Vec<Tried>, Failure> {
+    let Some(path) = &arguments.journal else { return Ok(Vec::new()) };
+    let text = match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        text => text.map_err(|error| journal_error(path, &error))?,
+    };
+    let (whole, cut) = text.split_at(text.rfind('\n').map_or(0, |end| end + 1));
+    if !cut.is_empty() {
+        std::fs::write(path, whole).map_err(|error| journal_error(path, &error))?;
+    }
+    let mut tried: Vec<Tried> = Vec::new();
+    for (position, line) in whole.lines().enumerate() {
+        let read: Tried = serde_json::from_str(line).map_err(|error| {
+            let mend = "mend the line or take another file";
+            journal_error(path, &format!("line {}: {error}; {mend}", position + 1))
+        })?;
+        if trials.contains(&read.trial) && !has(&tried, &read.trial) {
+            tried.push(read);
+        }
+    }
+    Ok(tried)
+}
+
+/// At once: a bench that is interrupted has lost nothing that it had measured.
+fn write_down(arguments: &BugsArguments, tried: &Tried) -> Result<(), Failure> {
+    let Some(path) = &arguments.journal else { return Ok(()) };
+    let mut line = serde_json::to_vec(tried).map_err(Failure::internal)?;
+    line.push(b'\n');
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    let written = file.and_then(|mut file| file.write_all(&line));
+    written.map_err(|error| journal_error(path, &error))
 }
 
 fn strategies(arguments: &BugsArguments) -> Vec<Strategy> {

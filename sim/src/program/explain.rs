@@ -17,10 +17,10 @@ pub struct ExplainArguments {
     /// The plan.
     #[command(flatten)]
     pub plan: PlanArguments,
-    /// Over how many draws each question is asked.
-    #[arg(long, value_name = "DRAWS", default_value_t = Effort::default().draws,
+    /// Over how many other draws of the rest each question is asked.
+    #[arg(long, value_name = "COUNT", default_value_t = Effort::default().draws,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub draws: u32,
+    pub reseeds: u32,
     /// How to tell it.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -29,7 +29,7 @@ pub struct ExplainArguments {
 /// `lockstorm explain`. Safe (0) when there was something to explain.
 pub fn explain(arguments: &ExplainArguments) -> Result<u8, Failure> {
     let plan = arguments.plan.plan()?;
-    let effort = Effort { draws: arguments.draws, ..Effort::default() };
+    let effort = Effort { draws: arguments.reseeds, ..Effort::default() };
     let explained = match explain::explain(&plan, &effort) {
         Ok(explained) => explained,
         Err(why @ Unexplained::NoViolation(_)) => return Err(Failure::usage(why)),

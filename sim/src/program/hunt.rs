@@ -109,7 +109,7 @@ fn finish(
     if let (Some(old), Some(new)) =
         (against, course.certificate(&setup.quarry, &walk.book.outcomes))
     {
-        return Ok(compare(old, &new));
+        return Ok(compare(old, &new, setup.format));
     }
     let is_blind = twin.is_some_and(|twin| !twin.is_seen());
     let verdict = walk.book.verdict();
@@ -128,15 +128,19 @@ fn subject(certificate: &Certificate) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// Tells what differs; the exit code.
-fn compare(old: &Certificate, new: &Certificate) -> u8 {
+/// Tells what differs, beside JSON on standard error; the exit code.
+fn compare(old: &Certificate, new: &Certificate, format: Format) -> u8 {
+    let tell = |line: &str| match format {
+        Format::Text => say(line),
+        Format::Json => eprintln!("{line}"),
+    };
     let differences = new.differences(old);
     if differences.is_empty() {
-        say("the certificate agrees with the older one");
+        tell("the certificate agrees with the older one");
         return exit::SAFE;
     }
-    say("the certificate differs from the older one (-):");
-    differences.iter().for_each(say);
+    tell("the certificate differs from the older one (-):");
+    differences.iter().for_each(|line| tell(line));
     exit::VIOLATION
 }
 

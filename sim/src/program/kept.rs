@@ -1,40 +1,40 @@
 //! `lockstorm seeds`: the kept plans.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use lockstorm_sim::plan::{Plan, file};
-use lockstorm_sim::report::layout::counted;
+use lockstorm_sim::plan::Plan;
+use lockstorm_sim::report::layout::{counted, labelled};
+use lockstorm_sim::seeds::duplicates::{self, Likeness};
 use lockstorm_sim::seeds::{self, SeedFile, Shelf, Title, check};
 use lockstorm_sim::storm;
 
-use super::arguments::SeedsVerb;
+use super::arguments::{Format, SeedsVerb};
 use super::exit::{self, Failure};
+use super::plan_source::load_any;
 use super::run::quarry;
-use super::say::say;
+use super::say::{manner, say};
 
 /// `lockstorm seeds …`.
 pub fn kept(verb: &SeedsVerb) -> Result<u8, Failure> {
     match verb {
         SeedsVerb::Check { folder } => check_all(folder),
-        SeedsVerb::Add { seed, plan, shelf, storm, id, title, title_zh, folder } => {
+        SeedsVerb::List { folder, format } => list(folder, *format),
+        SeedsVerb::Prune { folder, delete } => prune(folder, *delete),
+        SeedsVerb::Add { seed, plan, shelf, storm, another, id, title, title_zh, folder } => {
             let plan = match plan {
-                Some(path) => file::load(path)?,
+                Some(path) => load_any(path)?,
                 None => quarry(storm)?.plan(*seed)?,
             };
             let title = Title { en: title.clone(), zh: title_zh.clone() };
-            add(&plan, shelf.shelf(), id, title, folder)
+            let place = Place { folder, shelf: shelf.shelf(), another: *another };
+            add(&plan, &place, id, title)
         }
     }
 }
 
 fn check_all(folder: &Path) -> Result<u8, Failure> {
-    if !folder.is_dir() {
-        return Err(Failure::usage(format!("{}: no such folder", folder.display())));
-    }
-    let paths = seeds::list(folder)?;
-    if paths.is_empty() {
-        return Err(Failure::usage(format!("{}: no seed files here", folder.display())));
-    }
+    let paths = paths(folder)?;
     let (mut failed, mut unread) = (0, 0);
     for path in &paths {
         // One broken file does not hide the others.
@@ -64,12 +64,116 @@ fn check_all(folder: &Path) -> Result<u8, Failure> {
     })
 }
 
-fn add(plan: &Plan, shelf: Shelf, id: &str, title: Title, folder: &Path) -> Result<u8, Failure> {
+/// The paths of a folder that must be there.
+fn paths(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if !folder.is_dir() {
+        return Err(Failure::usage(format!("{}: no such folder", folder.display())));
+    }
+    let paths = seeds::list(folder)?;
+    if paths.is_empty() {
+        return Err(Failure::usage(format!("{}: no seed files here", folder.display())));
+    }
+    Ok(paths)
+}
+
+fn list(folder: &Path, format: Format) -> Result<u8, Failure> {
+    let mut files: Vec<(PathBuf, SeedFile)> = Vec::new();
+    for path in paths(folder)? {
+        let file = SeedFile::load(&path)?;
+        files.push((path, file));
+    }
+    if format == Format::Json {
+        let files = files.iter().map(|(path, file)| {
+            serde_json::json!({
+                "path": path.display().to_string(),
+                "id": file.id,
+                "title": { "en": file.title.en, "zh": file.title.zh },
+                "verdict": file.expect.verdict,
+                "kinds": file.expect.kinds,
+                "scenario": file.plan.scenario,
+                "lock": file.plan.lock.name,
+                "fence": file.plan.fence.name(),
+                "faults": file.plan.faults.len(),
+                "turmoil": file.turmoil.to_string(),
+            })
+        });
+        let document = serde_json::json!({ "schema": 1, "files": files.collect::<Vec<_>>() });
+        say(format!("{document:#}"));
+        return Ok(exit::SAFE);
+    }
+    let manner = manner();
+    for (path, file) in &files {
+        let plan = &file.plan;
+        let faults = counted(plan.faults.len() as u64, "fault");
+        say(path.display().to_string());
+        say(format!("     {}", file.title.en));
+        if manner.charset.has_chinese() {
+            say(format!("     {}", file.title.zh));
+        }
+        let kinds = file.expect.kinds.join(", ");
+        let what = format!(
+            "{} {kinds}  [{} {} fence {}, {faults}]",
+            file.expect.verdict, plan.scenario, plan.lock.name, plan.fence
+        );
+        say(manner.charset.fit(&labelled("     ", 5, &what, manner.width)));
+    }
+    say(counted(files.len() as u64, "seed file"));
+    Ok(exit::SAFE)
+}
+
+fn prune(folder: &Path, delete: bool) -> Result<u8, Failure> {
+    paths(folder)?;
+    let mut found = 0_u64;
+    for group in duplicates::groups(folder)? {
+        let duplicates::Group { likeness, kept, others } = group;
+        for path in others {
+            found += 1;
+            let done = if delete { "deleted" } else { "larger " };
+            if delete {
+                fs::remove_file(&path).map_err(|error| {
+                    let mend = "look at the folder's rights";
+                    Failure::usage(format!(
+                        "{}: cannot be deleted: {error}; {mend}",
+                        path.display()
+                    ))
+                })?;
+            }
+            say(format!("{done} {}", path.display()));
+            say(format!("        than {}, which also shows", kept.display()));
+            say(format!("        {} in {}", likeness.signature, likeness.scenario));
+        }
+    }
+    let left = if delete || found == 0 { "" } else { "; --delete deletes them" };
+    say(format!("{}{left}", counted(found, "known-unsafe duplicate")));
+    Ok(exit::SAFE)
+}
+
+/// Where a plan is kept.
+struct Place<'a> {
+    folder: &'a Path,
+    shelf: Shelf,
+    /// Also beside one that shows the same.
+    another: bool,
+}
+
+fn add(plan: &Plan, place: &Place<'_>, id: &str, title: Title) -> Result<u8, Failure> {
     let engine =
         storm::engine("event").ok_or_else(|| Failure::internal("the engine is missing"))?;
     let run = storm::run(plan, engine.as_ref());
+    if place.shelf == Shelf::KnownUnsafe
+        && !place.another
+        && let Some(likeness) = Likeness::of(&run)
+        && let Some(known) =
+            duplicates::groups(place.folder)?.into_iter().find(|group| group.likeness == likeness)
+    {
+        return Err(Failure::usage(format!(
+            "{} shows the same failure already ({}); --another keeps this one as well",
+            known.kept.display(),
+            likeness.signature
+        )));
+    }
     let file = check::keep(&run, id, title).map_err(Failure::Usage)?;
-    let path = seeds::save(folder, shelf, &file)?;
+    let path = seeds::save(place.folder, place.shelf, &file)?;
     say(format!("kept {}: {}", path.display(), run.judgement.verdict));
     Ok(exit::SAFE)
 }

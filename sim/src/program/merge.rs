@@ -12,7 +12,7 @@ use super::hunt::{Setup, finish_merged};
 
 /// `lockstorm merge`.
 pub fn merge(arguments: &MergeArguments) -> Result<u8, Failure> {
-    let merged = read_shards(&arguments.folders).map_err(Failure::Usage)?;
+    let mut merged = read_shards(&arguments.folders).map_err(Failure::Usage)?;
     let out = &arguments.out;
     if fs::metadata(out.join(JOURNAL_FILE)).is_ok_and(|file| file.len() > 0) {
         return Err(Failure::usage(format!(
@@ -21,8 +21,8 @@ pub fn merge(arguments: &MergeArguments) -> Result<u8, Failure> {
         )));
     }
     let mut journal = Journal::open(out, &merged.identity).map_err(Failure::Usage)?;
-    for line in &merged.lines {
-        journal.add(line).map_err(Failure::Usage)?;
+    while let Some(line) = merged.next_line().map_err(Failure::Usage)? {
+        journal.add(&line).map_err(Failure::Usage)?;
     }
     drop(journal);
     let program = std::env::current_exe().map_err(Failure::internal)?;

@@ -9,7 +9,6 @@ use crate::explain::cliff::{Decisive, Point, Rest};
 use crate::explain::measures::Measure;
 use crate::explain::pair::{Moment, Pair};
 use crate::plan::{capsule, file};
-use crate::report::block::seconds;
 use crate::report::layout::{labelled, pad, pad_left, width};
 use crate::report::manner::Manner;
 use crate::report::shrunk::{nearest_json, nearest_line};
@@ -91,26 +90,29 @@ fn pair(text: &mut Text<'_>, explained: &Explained) {
     text.heading("The nearest plan that passes");
     text.paragraph(&nearest_line(explained.nearest.as_ref()));
     let Some(Pair { failing, passing }) = &explained.pair else { return };
-    let told = |moment: &Moment, of: &str| {
-        let later = if moment.in_both { "" } else { &format!("; {of} run never has this") };
+    let told = |moment: &Moment| {
+        let later = if moment.in_both { "" } else { ", which the other never has" };
         format!("{} at {}{later}", moment.name, seconds(moment.at_us))
     };
-    text.paragraph("With the same draws, the two runs part in the order of these two events:");
-    text.labelled("    fails    first ", &told(failing, "the other"));
-    text.labelled("    passes   first ", &told(passing, "the other"));
+    text.paragraph(
+        "It and the last plan on the way to it that fails have the same draws, and part in the \
+         order of two events:",
+    );
+    text.labelled("    the one that fails has first   ", &told(failing));
+    text.labelled("    the one that passes has first  ", &told(passing));
 }
 
 /// The shares along the story.
 fn cliff(text: &mut Text<'_>, explained: &Explained) {
     let draws = explained.draws;
     text.heading(&format!("When it was settled: violations in {draws} runs with other draws"));
-    text.line("    from step       the storm goes on          no fault begins any more");
+    text.line("    from step         the storm goes on          no fault begins any more");
     for point in &explained.cliff.points {
         let step = point.step.map_or_else(|| "start".to_owned(), |step| format!("#{}", step + 1));
         text.line(&format!(
             "    {}  {}  {}  {}",
             pad(&step, 5),
-            pad_left(&seconds(point.at_us), 8),
+            pad_left(&seconds(point.at_us), 9),
             share(point.stormy, draws),
             share(point.calm, draws),
         ));
@@ -122,14 +124,19 @@ fn cliff(text: &mut Text<'_>, explained: &Explained) {
     text.paragraph(&sentence);
 }
 
-/// `37 of 50  ███████▍`, always as wide.
+/// `1.307s`.
+fn seconds(us: u64) -> String {
+    format!("{}.{:03}s", us / 1_000_000, us % 1_000_000 / 1_000)
+}
+
+/// `#######...   37 of 50`, always as wide.
 fn share(failed: u32, draws: u32) -> String {
     const CELLS: u32 = 10;
     let full = (failed * CELLS).checked_div(draws).unwrap_or(0);
     // Any is more than none.
     let full = if failed > 0 { full.max(1) } else { 0 };
     let bar: String = (0..CELLS).map(|cell| if cell < full { '#' } else { '.' }).collect();
-    format!("{bar} {:>4} of {draws:<4}  ", failed)
+    format!("{bar} {failed:>4} of {draws:<4}  ")
 }
 
 fn decided(decisive: &Decisive, draws: u32) -> String {

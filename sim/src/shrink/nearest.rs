@@ -1,12 +1,13 @@
 //! The nearest plan that passes: one number of one fault, changed as little as it takes.
 //!
-//! Of each number the end that passes is tried, and then the way to it is halved. What
-//! neither fails in the same way nor passes counts as failing: it is not what one looks
+//! Of each number the end that passes is tried, and then the way to it is halved; of the
+//! nearest found, the way is halved on to the finest step, so that it and the last plan that
+//! still fails lie side by side. What neither fails in the same way nor passes counts as failing: it is not what one looks
 //! for.
 
+use super::Without;
 use super::dial::Dial;
 use super::replay::Search;
-use super::{Signature, Without};
 use crate::check::Verdict;
 use crate::plan::{Fault, Plan, When};
 
@@ -15,52 +16,74 @@ use crate::plan::{Fault, Plan, When};
 pub struct Nearest {
     /// It.
     pub plan: Plan,
+    /// The last plan on the way to it that still fails in the same way.
+    pub failing: Plan,
     /// What was changed, such as `fault 2: for 2s → 1.4s`; faults are counted from 1.
     pub change: String,
     /// What it gives.
     pub verdict: Verdict,
 }
 
-/// A way is halved no further than to this part of it …
-const FINEST_PART: i64 = 128;
-/// … and a time no further than to this, µs.
-const FINEST_US: i64 = 1_000;
+/// At first a way is halved no further than to this part of it.
+const FIRST_PART: i64 = 128;
+/// A time is halved no further than to this, µs.
+const FINEST_US: i64 = 100;
 
-/// A candidate: how far it is from the plan that fails.
-struct Found {
-    distance: i64,
-    nearest: Nearest,
+/// A number that was halved down: its last value that fails, and the next that passes.
+struct Way {
+    fault: usize,
+    dial: Dial,
+    value: i64,
+    failing: i64,
+    passing: i64,
+    /// `None` while it is only known that the plan passes without the fault.
+    verdict: Option<Verdict>,
 }
 
 /// The nearest plan that passes.
 pub(super) fn find(search: &mut Search<'_>, without: &[Without]) -> Option<Nearest> {
     let plan = search.plan().clone();
-    let mut found: Vec<Found> = Vec::new();
+    let mut ways: Vec<Way> = Vec::new();
     for (position, fault) in plan.faults.iter().enumerate() {
-        for (dial, value, end) in ways(&plan, fault) {
+        for (dial, value, end) in ends(&plan, fault) {
             let removed = without.get(position).and_then(|without| without.verdict);
             // At nothing the fault is gone, and that was tried.
             let is_nothing = matches!(dial, Dial::Lasts | Dial::Extra | Dial::Rate | Dial::By);
-            let known = removed.filter(|_| is_nothing);
-            found.extend(halve(search, &plan, position, dial, (value, end), known));
+            let verdict = match removed.filter(|_| is_nothing) {
+                Some(verdict) if verdict.is_safe() => None,
+                Some(_) => continue,
+                None => match passes(search, &plan, (position, dial), end) {
+                    None => continue,
+                    passed => passed,
+                },
+            };
+            let mut way =
+                Way { fault: position, dial, value, failing: value, passing: end, verdict };
+            halve(search, &plan, &mut way, (value - end).abs() / FIRST_PART);
+            ways.push(way);
         }
     }
-    let nearest = found.into_iter().min_by_key(|found| found.distance);
-    nearest.map(|found| found.nearest).or_else(|| removal(&plan, without))
+    let nearest = ways.into_iter().min_by_key(|way| (way.value - way.passing).abs());
+    let nearest = nearest.and_then(|mut way| {
+        halve(search, &plan, &mut way, 0);
+        told(&plan, &way)
+    });
+    nearest.or_else(|| removal(&plan, without))
 }
 
 /// Without one of the faults, where no number helps.
 fn removal(plan: &Plan, without: &[Without]) -> Option<Nearest> {
     let passes = |without: &&Without| without.verdict.is_some_and(Verdict::is_safe);
     let without = without.iter().find(passes)?;
+    let failing = plan.clone();
     let mut plan = plan.clone();
     plan.faults.remove(without.fault);
     let change = format!("without fault {}", without.fault + 1);
-    Some(Nearest { plan, change, verdict: without.verdict? })
+    Some(Nearest { plan, failing, change, verdict: without.verdict? })
 }
 
 /// The numbers of a fault: the value, and the end towards which it may pass.
-fn ways(plan: &Plan, fault: &Fault) -> Vec<(Dial, i64, i64)> {
+fn ends(plan: &Plan, fault: &Fault) -> Vec<(Dial, i64, i64)> {
     let storm = i64::try_from(plan.duration.0).unwrap_or(i64::MAX);
     let begins = match &fault.when {
         When::At(at) => *at,
@@ -90,51 +113,56 @@ fn ways(plan: &Plan, fault: &Fault) -> Vec<(Dial, i64, i64)> {
     ways
 }
 
-/// Halves the way from `value`, which fails, to `end`, if that passes.
-fn halve(
+fn with(plan: &Plan, (fault, dial): (usize, Dial), value: i64) -> Plan {
+    let mut plan = plan.clone();
+    dial.set(&mut plan.faults[fault], value);
+    plan
+}
+
+/// What the plan gives with this number, if it passes.
+fn passes(
     search: &mut Search<'_>,
     plan: &Plan,
-    position: usize,
-    dial: Dial,
-    (value, end): (i64, i64),
-    known: Option<Verdict>,
-) -> Option<Found> {
-    let with = |value: i64| {
-        let mut plan = plan.clone();
-        dial.set(&mut plan.faults[position], value);
-        plan
-    };
-    let target: Signature = search.target.clone();
-    let mut passes = |value: i64| {
-        let seen = search.see(&with(value))?;
-        let fails = seen.signature.as_ref() == Some(&target);
-        Some(seen.verdict).filter(|verdict| !fails && verdict.is_safe())
-    };
-    // A number at nothing is not a plan; that the plan passes without the fault is as good.
-    let mut verdict = match known {
-        Some(verdict) if verdict.is_safe() => None,
-        Some(_) => return None,
-        None => Some(passes(end)?),
-    };
-    let finest =
-        ((value - end).abs() / FINEST_PART).max(if dial.is_time() { FINEST_US } else { 1 });
-    let (mut failing, mut passing) = (value, end);
-    while (failing - passing).abs() > finest {
-        let middle = passing + (failing - passing) / 2;
-        let middle = if dial.is_time() { middle / FINEST_US * FINEST_US } else { middle };
-        if middle == passing || middle == failing {
-            break;
+    place: (usize, Dial),
+    value: i64,
+) -> Option<Verdict> {
+    let seen = search.see(&with(plan, place, value))?;
+    let fails = seen.signature.as_ref() == Some(&search.target);
+    Some(seen.verdict).filter(|verdict| !fails && verdict.is_safe())
+}
+
+/// Halves the way between what fails and what passes, down to `finest`.
+fn halve(search: &mut Search<'_>, plan: &Plan, way: &mut Way, finest: i64) {
+    let grain = if way.dial.is_time() { FINEST_US } else { 1 };
+    while (way.failing - way.passing).abs() > finest.max(grain) && !search.is_over() {
+        let middle = way.passing + (way.failing - way.passing) / 2;
+        let middle = middle / grain * grain;
+        if middle == way.passing || middle == way.failing {
+            return;
         }
-        match passes(middle) {
-            Some(passed) => (verdict, passing) = (Some(passed), middle),
-            None => failing = middle,
+        match passes(search, plan, (way.fault, way.dial), middle) {
+            Some(passed) => (way.verdict, way.passing) = (Some(passed), middle),
+            None => way.failing = middle,
         }
     }
-    let was = match dial.get(&plan.faults[position]) {
-        Some(value) => dial.show(value),
+}
+
+/// `None` where only the plan without the fault passes.
+fn told(plan: &Plan, way: &Way) -> Option<Nearest> {
+    let place = (way.fault, way.dial);
+    let was = match way.dial.get(&plan.faults[way.fault]) {
+        Some(value) => way.dial.show(value),
         None => "to the end".to_owned(),
     };
-    let change = format!("fault {}: {} {was} → {}", position + 1, dial.name(), dial.show(passing));
-    let nearest = Nearest { plan: with(passing), change, verdict: verdict? };
-    Some(Found { distance: (value - passing).abs(), nearest })
+    let (name, now) = (way.dial.name(), way.dial.show(way.passing));
+    let failing = match way.failing == way.value {
+        true => plan.clone(),
+        false => with(plan, place, way.failing),
+    };
+    Some(Nearest {
+        plan: with(plan, place, way.passing),
+        failing,
+        change: format!("fault {}: {name} {was} → {now}", way.fault + 1),
+        verdict: way.verdict?,
+    })
 }

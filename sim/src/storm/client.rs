@@ -72,21 +72,53 @@ impl Client {
         let returned = What::AcquireReturned { attempt: attempt.clone(), key, outcome };
         let granted = self.say(Some(invoked), returned);
         if let Ok(guard) = result {
-            self.hold(host, guard, &attempt, granted, stock).await;
+            let inner = self.enter_again(lock, &attempt, &owner).await;
+            self.hold(host, guard, inner, &attempt, granted, stock).await;
         }
     }
 
-    /// The critical section.
+    /// Acquires again what it holds, as often as the workload says.
+    async fn enter_again(
+        &self,
+        lock: &dyn Lock,
+        attempt: &Attempt,
+        owner: &Owner,
+    ) -> Vec<(Guard, EventId)> {
+        let mut guards = Vec::new();
+        for _ in 0..self.workload.reentries {
+            let (attempt, key) = (attempt.clone(), Name::from(KEY));
+            let asked =
+                What::AcquireInvoked { attempt: attempt.clone(), key: key.clone(), shared: false };
+            let invoked = self.say(None, asked);
+            let patience = Duration::from_micros(self.workload.patience.0);
+            let result = lock.acquire(KEY, owner, patience).await;
+            let outcome = outcome_of(&result);
+            let returned = What::AcquireReturned { attempt, key, outcome };
+            let granted = self.say(Some(invoked), returned);
+            guards.extend(result.ok().map(|guard| (guard, granted)));
+        }
+        guards
+    }
+
+    /// The critical section; then the inner guards are given back, then the outer.
     async fn hold(
         &self,
         host: &Host,
         guard: Guard,
+        inner: Vec<(Guard, EventId)>,
         attempt: &Attempt,
         granted: EventId,
         stock: &mut StockClient,
     ) {
         if let Some(reason) = self.sell_one(host, &guard, attempt, stock).await {
             self.say(Some(granted), What::BeliefEnded { attempt: attempt.clone(), reason });
+        }
+        for (guard, granted) in inner.into_iter().rev() {
+            let attempt = attempt.clone();
+            let invoked =
+                self.say(Some(granted), What::ReleaseInvoked { attempt: attempt.clone() });
+            let release = guard.release().await;
+            self.say(Some(invoked), What::ReleaseReturned { attempt, release });
         }
         let invoked = self.say(Some(granted), What::ReleaseInvoked { attempt: attempt.clone() });
         let occasion = (self.name.clone(), Operation::Release, attempt.ordinal);

@@ -101,7 +101,7 @@ pub struct Conductor {
 impl Conductor {
     /// Takes its place: schedules the faults of `plan` and the heal, listens for
     /// anchors and touches. `books` records the stock's ledger at the end.
-    pub(super) fn open(
+    pub fn open(
         ground: Ground,
         plan: &Plan,
         patience: Patience,

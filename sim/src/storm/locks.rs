@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use lockstorm::Host;
 use lockstorm::host::BoxFuture;
+use lockstorm::lock::redis::fair::{FairLock, FairOptions};
 use lockstorm::lock::redis::redlock::{Ask, Redlock, RedlockOptions};
+use lockstorm::lock::redis::reentrant::ReentrantLock;
+use lockstorm::lock::redis::sentinel::SentinelLock;
 use lockstorm::lock::redis::wait::{WaitLock, WaitOptions};
 use lockstorm::lock::redis::watchdog::{WatchdogLock, WatchdogOptions};
 use lockstorm::lock::redis::{Endpoint, Fencing, InvalidOptions, Options, RedisLock};
@@ -15,6 +18,7 @@ use super::scene::REDIS_PORT;
 use crate::plan::scenario::LOCKS;
 use crate::plan::{self, Fence, Micros, Plan};
 use crate::planted;
+use crate::server::redis::sentinel;
 
 /// Builds the lock under test on a node.
 pub type LockFactory = Arc<dyn Fn(&Host, &Plan) -> Result<Arc<dyn Lock>, String> + Send + Sync>;
@@ -40,6 +44,15 @@ pub fn build(host: &Host, plan: &Plan) -> Result<Arc<dyn Lock>, String> {
             let (replicas, timeout) = (own.wait_replicas, own.wait_timeout.to_duration());
             let options = WaitOptions { redis: options, replicas, timeout };
             made(WaitLock::new(host.clone(), endpoint(plan), options))
+        }
+        "redis-sentinel" => {
+            made(SentinelLock::new(host.clone(), sentinels(plan), MASTER_NAME, options))
+        }
+        "redis-reentrant" => made(ReentrantLock::new(host.clone(), endpoint(plan), options)),
+        "redis-fair" => {
+            let waiter_timeout = own.waiter_timeout.to_duration();
+            let options = FairOptions { redis: options, waiter_timeout };
+            made(FairLock::new(host.clone(), endpoint(plan), options))
         }
         "redlock" => {
             let nodes = plan.topology.redis_nodes().into_iter();
@@ -88,13 +101,19 @@ fn options(plan: &Plan) -> Options {
     options
 }
 
+/// The name under which sentinels monitor the master.
+const MASTER_NAME: &str = "mymaster";
+
+fn sentinels(plan: &Plan) -> Vec<String> {
+    let nodes = plan.topology.sentinel_nodes().into_iter();
+    nodes.map(|node| format!("{node}:{}", sentinel::PORT)).collect()
+}
+
 /// Where the master is.
 fn endpoint(plan: &Plan) -> Endpoint {
-    let sentinels = plan.topology.sentinel_nodes().into_iter();
-    let sentinels: Vec<String> = sentinels.map(|node| format!("{node}:26379")).collect();
-    match sentinels.is_empty() {
-        false => Endpoint::Sentinel { sentinels, master_name: "mymaster".to_owned() },
-        true => Endpoint::Direct(format!("redis-1:{REDIS_PORT}")),
+    match plan.topology.sentinels {
+        0 => Endpoint::Direct(format!("redis-1:{REDIS_PORT}")),
+        _ => Endpoint::Sentinel { sentinels: sentinels(plan), master_name: MASTER_NAME.to_owned() },
     }
 }
 

@@ -1,7 +1,7 @@
 //! Turns what servers observe into history: which of a Redis server's changes are
 //! changes of the lock's record, which of the stock's decisions are effects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
@@ -20,6 +20,9 @@ const LOCKS: &str = "lock:";
 /// Fencing counters live beside their lock under this suffix.
 const COUNTER: &str = ":token";
 
+/// The queue of a lock: its key in braces, and this.
+const QUEUE: &str = "}:queue";
+
 /// How many names a server's watch remembers: a few attempts are under way at once.
 const NAMES: usize = 32;
 
@@ -35,7 +38,17 @@ pub struct RedisWatch {
     conductor: ConductorCell,
     /// The lock records in the server's memory, key → owner.
     records: Mutex<BTreeMap<Name, Name>>,
+    hashes: Mutex<Hashes>,
     names: Mutex<Names>,
+}
+
+/// What is known of locks that are kept in hashes.
+#[derive(Default)]
+struct Hashes {
+    /// How often its owner is inside a lock, by its key.
+    counts: BTreeMap<Name, (Name, i64)>,
+    /// Who stands in the queue of a lock, by its key.
+    queued: BTreeMap<Name, BTreeSet<Name>>,
 }
 
 impl RedisWatch {
@@ -48,12 +61,22 @@ impl RedisWatch {
     ) -> Self {
         let name = world.name(node);
         let names = Mutex::new(Names::with_room(NAMES));
-        RedisWatch { node, name, world, recorder, conductor, records: Mutex::default(), names }
+        RedisWatch {
+            node,
+            name,
+            world,
+            recorder,
+            conductor,
+            records: Mutex::default(),
+            hashes: Mutex::default(),
+            names,
+        }
     }
 
     /// The server's program starts: what an earlier incarnation knew is gone.
     pub fn started(&self) {
         let lost = std::mem::take(&mut *self.lock());
+        *self.hashes() = Hashes::default();
         for (key, owner) in lost {
             self.say(What::RecordLost { key, owner, how: RecordLoss::Crash });
         }
@@ -109,6 +132,58 @@ impl RedisWatch {
             }
             Origin::Client(_) => What::RecordLost { key, owner, how: RecordLoss::Deleted },
         });
+    }
+
+    fn hashes(&self) -> std::sync::MutexGuard<'_, Hashes> {
+        self.hashes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A field of a hash was set or removed: an owner's count in a lock's record, a
+    /// waiter's place in its queue.
+    fn field(&self, origin: Origin, key: &[u8], field: &[u8], value: Option<&[u8]>) {
+        if let Some(key) = self.queue_key(key) {
+            self.place(origin, key, self.text(field), value.is_some());
+        } else if let Some(key) = self.lock_key(key) {
+            let count = value.and_then(|value| std::str::from_utf8(value).ok()?.parse().ok());
+            self.count(origin, key, self.text(field), count.unwrap_or(0));
+        }
+    }
+
+    /// An owner is inside so many times. Coming in is told, as a record that is set (the
+    /// lease follows); going out is not, until the record is deleted.
+    fn count(&self, origin: Origin, key: Name, owner: Name, count: i64) {
+        let before = self.hashes().counts.insert(key.clone(), (owner.clone(), count));
+        let before = before.filter(|(known, _)| *known == owner).map_or(0, |(_, count)| count);
+        if count > before {
+            self.set(origin, key, None, owner, None);
+        }
+    }
+
+    /// A waiter has a place in the queue, or has none any more.
+    fn place(&self, origin: Origin, key: Name, owner: Name, has_one: bool) {
+        let mut hashes = self.hashes();
+        let queue = hashes.queued.entry(key.clone()).or_default();
+        let is_new = if has_one { queue.insert(owner.clone()) } else { !queue.remove(&owner) };
+        drop(hashes);
+        if has_one && is_new && matches!(origin, Origin::Client(_)) {
+            self.say(What::WaitBegan { key, owner });
+        }
+    }
+
+    /// A key is gone, and with it what it counted.
+    fn gone(&self, key: &[u8]) {
+        let mut hashes = self.hashes();
+        if let Some(key) = self.queue_key(key) {
+            hashes.queued.remove(&key);
+        } else if let Some(key) = self.lock_key(key) {
+            hashes.counts.remove(&key);
+        }
+    }
+
+    /// The name of a lock, if the key is its queue.
+    fn queue_key(&self, key: &[u8]) -> Option<Name> {
+        let key = key.strip_prefix(b"{")?.strip_suffix(QUEUE.as_bytes())?;
+        self.lock_key(key)
     }
 
     fn text(&self, bytes: &[u8]) -> Name {
@@ -181,12 +256,17 @@ impl Observer for RedisWatch {
                     self.say(What::RecordExtended { key, owner: self.text(owner), lease_us });
                 }
             }
+            Observation::Field { origin, key, field, value } => {
+                self.field(*origin, key, field, *value);
+            }
             Observation::Deleted { origin, key, value } => {
+                self.gone(key);
                 if let (Some(key), Some(owner)) = (self.lock_key(key), value) {
                     self.deleted(*origin, key, self.text(owner));
                 }
             }
             Observation::Expired { key, value } => {
+                self.gone(key);
                 if let (Some(key), Some(owner)) = (self.lock_key(key), value) {
                     self.lock().remove(&key);
                     self.say(What::RecordExpired { key, owner: self.text(owner) });

@@ -13,9 +13,10 @@ use crate::plan::Plan;
 
 /// Whether faults no longer begin.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lull(Arc<AtomicBool>);
+pub struct Lull(Arc<AtomicBool>);
 
 impl Lull {
+    /// Whether that is so now.
     pub fn is_calm(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

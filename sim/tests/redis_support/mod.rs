@@ -123,6 +123,11 @@ impl Client {
         self.stream.write_all(bytes).await.unwrap();
     }
 
+    /// Sends bytes, unless the server has closed.
+    pub async fn try_send_raw(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes).await;
+    }
+
     /// The next reply; `None` once the server has closed.
     pub async fn reply(&mut self) -> Option<Reply> {
         loop {

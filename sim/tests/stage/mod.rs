@@ -10,7 +10,7 @@ use std::time::Duration;
 use lockstorm::Host;
 use lockstorm::host::BoxFuture;
 use lockstorm_sim::engine::world::World;
-use lockstorm_sim::engine::{Control, Engine, Factory, Kernel, Links, Stage};
+use lockstorm_sim::engine::{Control, Ending, Engine, Factory, Kernel, Links, Stage};
 use lockstorm_sim::history::Recorder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -160,4 +160,35 @@ pub fn echo() -> impl Fn(Host, Log) -> BoxFuture<'static, ()> + Send + Sync {
             }
         })
     }
+}
+
+/// Runs two nodes, `idle` and `busy`, for a second on a thread of its own.
+pub fn beside_idle<F>(
+    engine: &dyn Engine,
+    busy: impl Fn(Host) -> F + Send + Sync + 'static,
+    opening: impl FnOnce(Arc<dyn Control>) + Send + 'static,
+) -> Ending
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let world = World::new(1, ["idle", "busy"].map(Into::into));
+    let idle: Factory = Arc::new(|host: Host| {
+        Box::pin(async move {
+            loop {
+                host.sleep(ms(10)).await;
+            }
+        })
+    });
+    let busy: Factory = Arc::new(move |host| Box::pin(busy(host)));
+    let clock = world.clone();
+    let stage = Stage {
+        world,
+        factories: vec![idle, busy],
+        links: Links { median_us: 1_000, sigma_milli: 0 },
+        kernel: Kernel::default(),
+        ends_at_us: 1_000_000,
+        recorder: Recorder::new(move || clock.now_us()),
+        opening: Box::new(opening),
+    };
+    std::thread::scope(|scope| scope.spawn(|| engine.run(stage)).join().unwrap())
 }

@@ -181,11 +181,13 @@ fn released_by_strangers(history: &History) -> Vec<u64> {
             }
         }
         let Some(from) = from.map(Moment::of).filter(|_| !asked(&stranger)) else { continue };
-        let lease_us = (LEASE_MS - MARGIN_MS) * 1_000;
+        // Whoever is promised the lock without a break is so at each event and at the end
+        // of each lease: of a client's, less the margin, and of a foreigner's.
+        let leases_us = [LEASE_MS * 1_000, (LEASE_MS - MARGIN_MS) * 1_000];
         let moments = || {
-            let moments = history
-                .iter()
-                .flat_map(|event| [Moment::of(event), Moment::at(event.at_us + lease_us)]);
+            let leases = leases_us.into_iter();
+            let ends = leases.flat_map(|us| history.iter().map(move |e| Moment::at(e.at_us + us)));
+            let moments = history.iter().map(Moment::of).chain(ends);
             moments.filter(|at| from <= *at && *at < Moment::of(event))
         };
         let holds =

@@ -5,15 +5,44 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{IDENTITY_FILE, Identity, JOURNAL_FILE, Line, identity_of, lines};
+use super::{IDENTITY_FILE, Identity, JOURNAL_FILE, Line, Lines, identity_of, whole_lines};
 
 /// All shards of one hunt.
 #[derive(Debug)]
 pub struct Merged {
     /// Of the whole hunt.
     pub identity: Identity,
-    /// Every run, in order.
-    pub lines: Vec<Line>,
+    shards: Vec<(PathBuf, Lines)>,
+}
+
+impl Merged {
+    /// The next run, in order of their numbers.
+    ///
+    /// # Errors
+    /// A damaged line; two shards that ran one plan differently.
+    pub fn next_line(&mut self) -> Result<Option<Line>, String> {
+        let numbers = self.shards.iter().filter_map(|(_, lines)| lines.number());
+        let Some(next) = numbers.min() else { return Ok(None) };
+        let mut found: Option<(&PathBuf, Line)> = None;
+        for (folder, lines) in &mut self.shards {
+            if lines.number() != Some(next) {
+                continue;
+            }
+            let line = lines.take()?;
+            match (&found, line) {
+                (Some((other, known)), Some(line)) if *known != line => {
+                    let (folder, other) = (folder.display(), other.display());
+                    return Err(format!(
+                        "run {next} went differently in {folder} and in {other}: nondeterminism, \
+                         or two builds that are not alike"
+                    ));
+                }
+                (None, Some(line)) => found = Some((folder, line)),
+                _ => {}
+            }
+        }
+        Ok(found.map(|(_, line)| line))
+    }
 }
 
 /// Reads the folders of all shards of a hunt.
@@ -24,7 +53,7 @@ pub struct Merged {
 pub fn merge(folders: &[PathBuf]) -> Result<Merged, String> {
     let mut first: Option<(&Path, Identity)> = None;
     let mut seen: BTreeMap<u64, &Path> = BTreeMap::new();
-    let mut merged: BTreeMap<u64, (&Path, Line)> = BTreeMap::new();
+    let mut shards = Vec::new();
     for folder in folders {
         let identity = read_identity(folder)?;
         let Some(shard) = identity.shard else {
@@ -49,15 +78,14 @@ pub fn merge(folders: &[PathBuf]) -> Result<Merged, String> {
             let (folder, other, index) = (folder.display(), other.display(), shard.index);
             return Err(format!("{folder}: is shard {index}, and so is {other}; name each once"));
         }
-        take(folder, &mut merged)?;
+        shards.push((folder.clone(), lines_of(folder)?));
         let missing = (1..=shard.of).find(|index| !seen.contains_key(index));
         if let (Some(missing), true) = (missing, Some(folder) == folders.last()) {
             return Err(format!("shard {missing} of {} is missing; name its folder too", shard.of));
         }
     }
     let (_, identity) = first.ok_or("there is nothing to merge; name the folders of all shards")?;
-    let lines = merged.into_values().map(|(_, line)| line).collect();
-    Ok(Merged { identity, lines })
+    Ok(Merged { identity, shards })
 }
 
 fn read_identity(folder: &Path) -> Result<Identity, String> {
@@ -68,23 +96,10 @@ fn read_identity(folder: &Path) -> Result<Identity, String> {
     identity_of(&path, &text)
 }
 
-fn take<'a>(folder: &'a Path, merged: &mut BTreeMap<u64, (&'a Path, Line)>) -> Result<(), String> {
+/// A line that was cut short is of a run that its shard has still to make.
+fn lines_of(folder: &Path) -> Result<Lines, String> {
     let path = folder.join(JOURNAL_FILE);
-    let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    // A line that was cut short is of a run that its shard has still to make.
-    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-    for line in lines(&path, &bytes[..whole])? {
-        let Some((other, known)) = merged.get(&line.number) else {
-            merged.insert(line.number, (folder, line));
-            continue;
-        };
-        if *known != line {
-            let (folder, other, number) = (folder.display(), other.display(), line.number);
-            return Err(format!(
-                "run {number} went differently in {folder} and in {other}: nondeterminism, or two \
-                 builds that are not alike"
-            ));
-        }
-    }
-    Ok(())
+    let whole = fs::File::open(&path).and_then(|mut file| whole_lines(&mut file));
+    let whole = whole.map_err(|error| format!("{}: cannot be read: {error}", path.display()))?;
+    Lines::open(&path, whole)
 }

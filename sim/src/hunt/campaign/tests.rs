@@ -1,6 +1,7 @@
 use super::*;
 use crate::hunt::Task;
-use crate::hunt::course::Source;
+use crate::hunt::book::Book;
+use crate::hunt::course::{Course, Source};
 use crate::plan::{Fence, Seed};
 
 fn identity() -> Identity {
@@ -39,9 +40,9 @@ fn a_line_that_was_cut_short_is_cut_off_and_the_others_stay() {
     let bytes = fs::read(&path).unwrap();
     fs::write(&path, &bytes[..bytes.len() - 5]).unwrap();
     let mut journal = Journal::open(folder.path(), &identity()).unwrap();
-    assert_eq!(journal.known(&step(0)), Some(line(0)));
-    assert_eq!(journal.known(&step(1)), Some(line(1)));
-    assert_eq!(journal.known(&step(2)), None);
+    assert_eq!(journal.known(&step(0)), Ok(Some(line(0))));
+    assert_eq!(journal.known(&step(1)), Ok(Some(line(1))));
+    assert_eq!(journal.known(&step(2)), Ok(None));
     assert_eq!(journal.next_number(), None);
     journal.add(&line(2)).unwrap();
     assert_eq!(fs::read(&path).unwrap(), bytes);
@@ -101,9 +102,12 @@ fn shards_are_put_together_and_what_is_missing_is_told() {
     };
     // Run 0 is made by both.
     let (one, two) = (shard(1, &[0, 2, 4]), shard(2, &[0, 1, 3]));
-    let merged = merge::merge(&[two.clone(), one.clone()]).unwrap();
+    let mut merged = merge::merge(&[two.clone(), one.clone()]).unwrap();
     assert_eq!(merged.identity, identity());
-    assert_eq!(merged.lines, (0..5).map(line).collect::<Vec<_>>());
+    for number in 0..5 {
+        assert_eq!(merged.next_line(), Ok(Some(line(number))));
+    }
+    assert_eq!(merged.next_line(), Ok(None));
     let mut errors = vec![
         merge::merge(&[]).unwrap_err(),
         merge::merge(std::slice::from_ref(&two)).unwrap_err(),
@@ -112,7 +116,7 @@ fn shards_are_put_together_and_what_is_missing_is_told() {
     ];
     let other = serde_json::to_string(&line(0)).unwrap().replace("bbbb", "cccc");
     fs::write(two.join(JOURNAL_FILE), format!("{other}\n")).unwrap();
-    errors.push(merge::merge(&[one, two]).unwrap_err());
+    errors.push(merge::merge(&[one, two]).unwrap().next_line().unwrap_err());
     let told = errors.join("\n").replace(&top.path().display().to_string(), "TOP");
     insta::assert_snapshot!(told);
 }
@@ -144,7 +148,47 @@ fn told() -> Vec<markdown::Told> {
 
 #[test]
 fn what_ci_reads() {
-    let book = crate::hunt::book::Book::default();
+    let book = Book::default();
     insta::assert_snapshot!("junit", junit::junit(&identity(), &book, &told()));
     insta::assert_snapshot!("annotations", annotations::annotations(&told()).join("\n"));
+}
+
+/// What a worker might have told.
+fn made_up(step: &Step) -> Summary {
+    let (verdict, kinds) = match step.number {
+        number if number % 90 == 0 => (Verdict::Violation, vec![Kind::Oversell]),
+        number if number % 30 == 1 => (Verdict::Inert, Vec::new()),
+        _ => (Verdict::Safe, Vec::new()),
+    };
+    Summary {
+        verdict,
+        violations: kinds.clone(),
+        signature: verdict.id().to_owned(),
+        kinds,
+        faults_showed: u64::from(verdict != Verdict::Inert),
+        trouble: None,
+        ..Summary::lost(step.task.seed(), String::new())
+    }
+}
+
+#[test]
+fn what_people_read() {
+    let identity =
+        Identity { quarry: Quarry::new("redis-single", "redis", Fence::Off), ..identity() };
+    let Identity { quarry, strategy, seeds, .. } = &identity;
+    let engine = crate::engine::event::EventEngine;
+    let mut course = Course::new(quarry, &engine, *strategy, *seeds, Some(400), false).unwrap();
+    let mut book = Book::default();
+    for _ in 0..2 {
+        for step in course.next_round() {
+            course.note(&step, &made_up(&step));
+            book.add(&course, &step, &made_up(&step));
+        }
+    }
+    let twin = evidence::TwinHunt { quarry: evidence::twin(quarry), seeds: 12, found: 10 };
+    let told = told();
+    insta::assert_snapshot!("summary", markdown::summary(&identity, &book, &course, &told));
+    let evidence = evidence::evidence(&identity, &book, &course, Some(&twin));
+    insta::assert_snapshot!("evidence", evidence);
+    assert!(book.rests_on(&course).is_empty(), "it is not safe");
 }

@@ -11,7 +11,12 @@ use crate::plan::{Fault, FaultKind, Micros, Operation, Phase, STOCK_NODE, When};
 /// The families, in the order in which a plan lists their faults.
 pub(super) const WIDE_FAMILIES: &[Family] = &[
     Family { name: "plan/burst", at_home: |_| true, in_thousand: |_| 150, strike: burst },
-    Family { name: "plan/swizzle", at_home: has_replica, in_thousand: |_| 120, strike: swizzle },
+    Family {
+        name: "plan/swizzle",
+        at_home: |plan| plan.topology.redis > 1,
+        in_thousand: |_| 120,
+        strike: swizzle,
+    },
     Family { name: "plan/reset", at_home: |_| true, in_thousand: |_| 120, strike: reset },
     Family { name: "plan/cancel", at_home: |_| true, in_thousand: |_| 150, strike: cancel },
     Family { name: "plan/hang", at_home: |_| true, in_thousand: |_| 120, strike: hang },

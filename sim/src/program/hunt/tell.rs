@@ -36,7 +36,11 @@ pub fn tell(
         Format::Text => text(setup, course, walk, examined, twin),
         Format::Json => say(json_of(setup, course, walk, examined)),
     }
-    if setup.is_campaign && std::env::var_os("GITHUB_ACTIONS").is_some_and(|set| set == "true") {
+    let is_text = setup.format == Format::Text;
+    if setup.is_campaign
+        && is_text
+        && std::env::var_os("GITHUB_ACTIONS").is_some_and(|set| set == "true")
+    {
         annotations(&told(examined, &plain())).iter().for_each(say);
     }
 }

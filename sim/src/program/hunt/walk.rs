@@ -81,7 +81,8 @@ impl<'a> Walk<'a> {
                 round.into_iter().filter(|step| course.is_of(step, shard)).collect();
             let mut to_run = Vec::new();
             for step in round {
-                match self.journal.as_mut().and_then(|journal| journal.known(&step)) {
+                let known = self.journal.as_mut().map(|journal| journal.known(&step));
+                match known.transpose().map_err(Failure::Usage)?.flatten() {
                     Some(line) => {
                         let summary = line.summary(&step);
                         if self.read_only {

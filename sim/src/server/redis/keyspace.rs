@@ -7,6 +7,7 @@ mod hash;
 mod list;
 mod set;
 mod sorted_set;
+pub(super) mod stream;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -18,6 +19,7 @@ pub(super) use hash::Hash;
 pub(super) use list::{End, List};
 pub(super) use set::Set;
 pub(super) use sorted_set::{Limit, Name, SortedSet};
+use stream::Stream;
 
 /// A key, shared between the keyspace and the index of expiries.
 pub(super) type Key = Arc<[u8]>;
@@ -35,6 +37,16 @@ pub(super) enum Value {
     Set(Set),
     /// Members with scores.
     SortedSet(SortedSet),
+    /// Entries by their ids, and the groups that read them.
+    Stream(Box<Stream>),
+}
+
+impl Value {
+    /// What a watcher is told of it; see [`observe`](super::observe).
+    pub(super) fn told(&self) -> Option<&[u8]> {
+        let string = self.string().map(|bytes| &**bytes);
+        string.or_else(|| Hash::of(self)?.iter().next().map(|(field, _)| field))
+    }
 }
 
 /// A type of values other than strings.
@@ -92,6 +104,7 @@ macro_rules! kinds {
                 match self {
                     Value::String(bytes) => bytes.len(),
                     $(Value::$kind(inner) => inner.memory_bytes(),)*
+                    Value::Stream(stream) => stream.memory_bytes(),
                 }
             }
 
@@ -100,6 +113,7 @@ macro_rules! kinds {
                 match self {
                     Value::String(_) => "string",
                     $(Value::$kind(_) => $name,)*
+                    Value::Stream(_) => "stream",
                 }
             }
         }
@@ -111,6 +125,35 @@ kinds! {
     List "list";
     Set "set";
     SortedSet "zset";
+}
+
+impl Kind for Stream {
+    fn of(value: &Value) -> Option<&Self> {
+        match value {
+            Value::Stream(stream) => Some(stream),
+            _ => None,
+        }
+    }
+
+    fn of_mut(value: &mut Value) -> Option<&mut Self> {
+        match value {
+            Value::Stream(stream) => Some(stream),
+            _ => None,
+        }
+    }
+
+    fn wrap(self) -> Value {
+        Value::Stream(Box::new(self))
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.used_bytes()
+    }
+
+    /// A stream stays, with its last id and its groups, when its entries are gone.
+    fn is_spent(&self) -> bool {
+        false
+    }
 }
 
 /// What is kept under a key.

@@ -4,6 +4,9 @@
 //! inside the server (a write is applied before it is appended to the replication
 //! stream, before its reply is queued), so that a fault anchored to an observation
 //! strikes exactly there. An observer must therefore not call back into the server.
+//!
+//! Where a value is told that a key has or had, it is a string itself, and of a hash its
+//! first field: what a lock's record names its owner by. Other values are not told.
 
 use std::net::SocketAddr;
 
@@ -51,12 +54,24 @@ pub enum Observation<'a> {
         origin: Origin,
         /// The key.
         key: &'a [u8],
-        /// The value, where it is a string.
+        /// The value, where it is told.
         value: Option<&'a [u8]>,
         /// The new expiry, Unix milliseconds on the server's wall clock.
         expires_at_ms: Option<i64>,
         /// The server's wall clock now, Unix milliseconds.
         now_ms: i64,
+    },
+    /// A field of a hash was set or removed. The removal of the last is told before the
+    /// key's deletion.
+    Field {
+        /// By whom.
+        origin: Origin,
+        /// The key.
+        key: &'a [u8],
+        /// The field.
+        field: &'a [u8],
+        /// The value that it has; `None` if it was removed.
+        value: Option<&'a [u8]>,
     },
     /// A key was deleted by a command.
     Deleted {
@@ -64,21 +79,21 @@ pub enum Observation<'a> {
         origin: Origin,
         /// The key.
         key: &'a [u8],
-        /// The value, where it was a string.
+        /// The value, where it is told.
         value: Option<&'a [u8]>,
     },
     /// A key was removed because its time had come on this server's clock.
     Expired {
         /// The key.
         key: &'a [u8],
-        /// The value, where it was a string.
+        /// The value, where it is told.
         value: Option<&'a [u8]>,
     },
     /// This server became master (`REPLICAOF NO ONE`).
     Promoted {
         /// Its replication offset, bytes.
         offset: u64,
-        /// Its live string keys and their values.
+        /// Its live keys and their values, as far as those are told.
         strings: Vec<(&'a [u8], &'a [u8])>,
     },
     /// This server was told to follow another.
@@ -92,9 +107,9 @@ pub enum Observation<'a> {
         master: &'a str,
         /// The offset from which it follows, bytes.
         offset: u64,
-        /// The string keys that it had and its master has not (or with another value).
+        /// The keys that it had and its master has not (or with another value).
         lost: Vec<(&'a [u8], &'a [u8])>,
-        /// The string keys that it has now.
+        /// The keys that it has now.
         strings: Vec<(&'a [u8], &'a [u8])>,
     },
     /// Replication output was held back because draining is stalled.

@@ -7,6 +7,7 @@
 mod checksum;
 mod listpack;
 mod lzf;
+mod streams;
 mod values;
 
 use bytes::Bytes;

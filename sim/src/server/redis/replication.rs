@@ -16,7 +16,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::sync::Notify;
 
 use super::blocking;
@@ -238,7 +237,7 @@ fn promote(shared: &Arc<Shared>, state: &mut State) {
         .databases
         .iter()
         .flat_map(|database| database.iter())
-        .filter_map(|(key, entry)| Some((&**key, entry.value.string()?.as_ref())))
+        .filter_map(|(key, entry)| Some((&**key, entry.value.told()?)))
         .collect();
     shared.observer.observe(&Observation::Promoted { offset, strings });
 }
@@ -266,7 +265,7 @@ fn follow(shared: &Arc<Shared>, state: &mut State, master: Master, was_replica: 
 /// A lost key and its value, for the observer.
 type Strings<'a> = Vec<(&'a [u8], &'a [u8])>;
 
-/// The strings of `old` that `new` has not, or has with another value.
+/// The keys of `old` that `new` has not, or has with another value.
 fn lost<'a>(
     old: &'a [super::keyspace::Database],
     new: &[super::keyspace::Database],
@@ -274,8 +273,8 @@ fn lost<'a>(
     let mut lost = Strings::new();
     for (old, new) in old.iter().zip(new) {
         for (key, entry) in old.iter() {
-            let value: Option<&Bytes> = entry.value.string();
-            let kept = new.get(key).is_some_and(|entry| entry.value.string() == value);
+            let value = entry.value.told();
+            let kept = new.get(key).is_some_and(|entry| entry.value.told() == value);
             if let Some(value) = value
                 && !kept
             {

@@ -12,10 +12,11 @@
 //! large (`..` of long strings, `table.concat` in a loop), or more with a pathological
 //! pattern of `string.find`; a real server hangs there too.
 //!
-//! Left out: `cjson`, `cmsgpack`, `struct`, `bit`, the debugger.
+//! `cjson` is in [`json`]. Left out: `cmsgpack`, `struct`, `bit`, the debugger.
 
 mod convert;
 mod host;
+mod json;
 mod random;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -145,7 +146,7 @@ impl Engine {
         // Panics in our callbacks are bugs and may end the process.
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
         let run_state = Arc::new(run_state);
-        let functions = host::functions(&lua, &run_state)?;
+        let functions = host::functions(&lua, &run_state, settings.script_memory_bytes)?;
         let locate = lua.create_function(|lua, ()| Ok(host::locate(lua)))?;
         let world = lua.create_table()?;
         let (compile, entry): (Function, Function) = lua

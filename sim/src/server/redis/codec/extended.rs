@@ -87,6 +87,14 @@ impl Extended {
         }
     }
 
+    /// Whether it is neither of the infinities.
+    pub fn is_finite(self) -> bool {
+        match self.0 {
+            Kind::Double(double) => double.is_finite(),
+            Kind::Exact { .. } => true,
+        }
+    }
+
     /// The sum; `None` if it is not a finite number.
     pub fn add(self, other: Extended) -> Option<Extended> {
         if let (Kind::Exact { .. }, Kind::Exact { .. }) = (self.0, other.0)
@@ -132,16 +140,20 @@ fn exact_sum(left: Kind, right: Kind) -> Option<Kind> {
     else {
         return None;
     };
-    let shift = left_shift.max(right_shift);
+    // What of the smaller one is too small to count is kept as one bit.
+    let dropped = left_shift.abs_diff(right_shift).saturating_sub(62);
+    let shift = left_shift.max(right_shift) - dropped;
     let aligned = |sign: bool, mantissa: u64, from: u32| {
-        let by = shift - from;
-        if by > 62 && mantissa != 0 {
-            return None;
-        }
-        let size = i128::from(mantissa) << by.min(62);
-        Some(if sign { -size } else { size })
+        let size = if from > shift {
+            let kept = mantissa.checked_shr(from - shift).unwrap_or(0);
+            let lost = kept.checked_shl(from - shift).unwrap_or(0) != mantissa;
+            i128::from(kept | u64::from(lost))
+        } else {
+            i128::from(mantissa) << (shift - from)
+        };
+        if sign { -size } else { size }
     };
-    let sum = aligned(left_sign, left, left_shift)? + aligned(right_sign, right, right_shift)?;
+    let sum = aligned(left_sign, left, left_shift) + aligned(right_sign, right, right_shift);
     let (is_negative, mut size) = (sum < 0, sum.unsigned_abs());
     if size == 0 {
         return Some(Kind::Exact { is_negative: false, mantissa: 0, shift: 0 });
@@ -171,7 +183,7 @@ fn decimal(text: &[u8]) -> Option<Kind> {
         _ => (false, text),
     };
     let (whole, decimals) = digits.split_once('.').unwrap_or((digits, ""));
-    if whole.len() > 18 || decimals.len() > DECIMALS {
+    if whole.len() > 19 || decimals.len() > DECIMALS {
         return None;
     }
     let all = format!("{whole}{decimals}");
@@ -197,6 +209,7 @@ mod tests {
             ("3", "1.1", "4.1"),
             ("5.0e3", "2.0e2", "5200"),
             ("1", "-1", "0"),
+            ("-9223372036854775808", "0.5", "-9223372036854775807.5"),
             ("-1.5", "0.25", "-1.25"),
             ("0", "-0.00001", "-0.00001"),
         ] {

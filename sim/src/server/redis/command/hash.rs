@@ -24,6 +24,9 @@ fn set_fields(call: &mut Call<'_>) -> Result<i64, Failure> {
         }
         added
     })?;
+    for index in (0..pairs.len()).step_by(2) {
+        call.observe_field(&arguments[1], &pairs[index], Some(&pairs[index + 1]));
+    }
     call.propagate();
     Ok(added)
 }
@@ -50,6 +53,7 @@ pub(super) fn hsetnx(call: &mut Call<'_>) -> Outcome {
     call.change_and_notify(key, HASH, "hset", |hash: &mut Hash| {
         hash.insert(field, Bytes::copy_from_slice(value))
     })?;
+    call.observe_field(key, field, Some(value));
     call.propagate();
     call.reply.integer(1);
     Ok(())
@@ -133,6 +137,7 @@ pub(super) fn hdel(call: &mut Call<'_>) -> Outcome {
         .is_some_and(|hash| fields.iter().any(|field| hash.get(field).is_some()));
     let mut deleted = 0;
     if is_known {
+        fields.iter().for_each(|field| call.observe_field(key, field, None));
         deleted = call.change_and_notify(key, HASH, "hdel", |hash: &mut Hash| {
             fields.iter().filter(|field| hash.remove(field)).count() as i64
         })?;
@@ -152,7 +157,9 @@ pub(super) fn hincrby(call: &mut Call<'_>) -> Outcome {
     };
     let sum = value.checked_add(by).ok_or("ERR increment or decrement would overflow")?;
     let text = Bytes::copy_from_slice(itoa::Buffer::new().format(sum).as_bytes());
+    let value = text.clone();
     call.change_and_notify(key, HASH, "hincrby", |hash: &mut Hash| hash.insert(field, text))?;
+    call.observe_field(key, field, Some(&value));
     call.propagate();
     call.reply.integer(sum);
     Ok(())
@@ -161,8 +168,9 @@ pub(super) fn hincrby(call: &mut Call<'_>) -> Outcome {
 pub(super) fn hincrbyfloat(call: &mut Call<'_>) -> Outcome {
     let arguments = call.arguments;
     let (key, field) = (&arguments[1], &arguments[2]);
-    if Extended::parse(&arguments[3]).is_none() {
-        return Err(NOT_A_FLOAT.into());
+    let by = Extended::parse(&arguments[3]).ok_or(NOT_A_FLOAT)?;
+    if !by.is_finite() {
+        return Err("ERR value is NaN or Infinity".into());
     }
     let present = call.lookup_as::<Hash>(key)?.and_then(|hash| hash.get(field));
     let sum = float_sum(present, &arguments[3], "ERR hash value is not a float")?;

@@ -152,6 +152,7 @@ fn encoding(value: &Value) -> &'static str {
         Value::List(_) => "quicklist",
         Value::Set(set) => set.encoding(),
         Value::SortedSet(set) => set.encoding(),
+        Value::Stream(_) => "stream",
     }
 }
 

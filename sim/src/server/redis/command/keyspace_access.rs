@@ -84,7 +84,7 @@ fn remove_expired(
     pending: &mut Pending,
 ) {
     if let Some(entry) = state.databases[database].remove(key) {
-        let value = entry.value.string().map(Bytes::as_ref);
+        let value = entry.value.told();
         shared.observer.observe(&Observation::Expired { key, value });
         state.touch(database, key);
         pending.push(state, database, [&b"DEL"[..], key]);
@@ -186,6 +186,20 @@ impl Call<'_> {
         Ok((result, is_spent))
     }
 
+    /// Changes something within what is under a key that was looked up and is of this type,
+    /// which those who watch the key do not count as a change.
+    ///
+    /// # Errors
+    /// WRONGTYPE when it is something else.
+    pub(super) fn update<T: Kind, R>(
+        &mut self,
+        key: &[u8],
+        work: impl FnOnce(&mut T) -> R,
+    ) -> Result<R, Failure> {
+        let database = &mut self.state.databases[self.client.database];
+        database.modify_as(key, work).ok_or(WRONG_TYPE.into())
+    }
+
     /// Changes what is under a key as [`change`](Self::change) does, and tells one event,
     /// and `del` behind it if the key goes.
     pub(super) fn change_and_notify<T: Kind, R>(
@@ -201,6 +215,12 @@ impl Call<'_> {
             self.notify(event::GENERIC, "del", key);
         }
         Ok(result)
+    }
+
+    /// Tells that a field of a hash was set or removed.
+    pub(super) fn observe_field(&self, key: &[u8], field: &[u8], value: Option<&[u8]>) {
+        let origin = self.client.origin;
+        self.shared.observer.observe(&Observation::Field { origin, key, field, value });
     }
 
     /// When a key expires, if it is there.
@@ -255,7 +275,7 @@ impl Call<'_> {
         self.shared.observer.observe(&Observation::Deleted {
             origin: self.client.origin,
             key,
-            value: entry.value.string().map(Bytes::as_ref),
+            value: entry.value.told(),
         });
         self.state.touch(database, key);
         true
@@ -264,11 +284,11 @@ impl Call<'_> {
     /// Changes when a key that was looked up expires.
     pub(super) fn put_expiry(&mut self, key: &[u8], expires_at_ms: Option<i64>) {
         let database = &mut self.state.databases[self.client.database];
-        let value = database.get(key).and_then(|entry| entry.value.string());
+        let value = database.get(key).and_then(|entry| entry.value.told());
         self.shared.observer.observe(&Observation::Expiry {
             origin: self.client.origin,
             key,
-            value: value.map(Bytes::as_ref),
+            value,
             expires_at_ms,
             now_ms: self.now_ms,
         });
@@ -285,7 +305,7 @@ impl Call<'_> {
                 self.shared.observer.observe(&Observation::Deleted {
                     origin: self.client.origin,
                     key,
-                    value: entry.value.string().map(Bytes::as_ref),
+                    value: entry.value.told(),
                 });
             }
             old[number] = std::mem::take(database);

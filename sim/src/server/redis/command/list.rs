@@ -207,7 +207,8 @@ fn search(call: &Call<'_>) -> Result<Search, Failure> {
                     .into());
             }
             search.from = if rank < 0 { End::Right } else { End::Left };
-            search.rank = rank.unsigned_abs();
+            // The least integer has no opposite: C leaves it less than every number of matches.
+            search.rank = rank.checked_abs().map_or(1, i64::unsigned_abs);
         } else if call.is(index, "count") {
             let count = call.at_least(value, 0, "ERR COUNT can't be negative")?;
             search.count = Some(if count == 0 { usize::MAX } else { count as usize });

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::super::blocking::{Blocked, Wanted, block};
-use super::super::codec::Arguments;
 use super::super::codec::number::{parse_double, parse_integer};
+use super::super::codec::{Arguments, OwnedArguments};
 use super::super::state::Next;
 use super::{Call, Failure};
 
@@ -18,7 +18,8 @@ pub(super) type Timeout = Option<Duration>;
 pub(super) fn seconds(argument: &[u8]) -> Result<Timeout, Failure> {
     let seconds = parse_double(argument).ok_or("ERR timeout is not a float or out of range")?;
     let milliseconds = (seconds * 1_000.0).ceil();
-    if milliseconds < 0.0 {
+    // What is too large for an integer is negative in C.
+    if milliseconds < 0.0 || milliseconds >= 9_223_372_036_854_775_808.0 {
         return Err("ERR timeout is negative".into());
     }
     Ok((milliseconds > 0.0 && milliseconds < LONGEST_MS)
@@ -42,6 +43,18 @@ impl Call<'_> {
 
     /// Lets the client wait for one of these keys. Whoever calls this may block.
     pub(super) fn wait_for(&mut self, keys: Arguments<'_>, wanted: Wanted, timeout: Timeout) {
+        let command = self.arguments.to_owned();
+        self.wait_as(command, keys, wanted, timeout);
+    }
+
+    /// As [`wait_for`](Self::wait_for), with the command that is to run again.
+    pub(super) fn wait_as(
+        &mut self,
+        command: OwnedArguments,
+        keys: Arguments<'_>,
+        wanted: Wanted,
+        timeout: Timeout,
+    ) {
         self.client.next = Some(Next::Block { timeout });
         if self.ready.is_some() {
             // It waits already, and goes on doing so.
@@ -49,7 +62,7 @@ impl Call<'_> {
         }
         let database = self.client.database;
         let blocked = Blocked::Keys {
-            command: self.arguments.to_owned(),
+            command,
             keys: keys.iter().map(|key| (database, key.into())).collect(),
             wanted,
         };

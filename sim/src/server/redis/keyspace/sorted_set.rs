@@ -101,6 +101,8 @@ impl SortedSet {
 
     /// Sets a member's score. True if the member was not there.
     pub(in super::super) fn insert(&mut self, member: &[u8], score: f64) -> bool {
+        // A listpack keeps whole numbers as integers, which have one zero.
+        let score = if score == 0.0 && !self.is_large { 0.0 } else { score };
         if let Some((member, previous)) = self.scores.get_key_value(member) {
             let member = member.clone();
             self.order.remove(&(Score(*previous), member.clone()));

@@ -1,6 +1,72 @@
-//! Listpacks, in which Redis packs small hashes. Reading only.
+//! Listpacks, in which Redis packs small collections and the entries of streams.
 
 use bytes::Bytes;
+
+/// How many bytes tell the length of an element behind it.
+fn length_bytes(length: usize) -> usize {
+    match length {
+        0..128 => 1,
+        128..16_383 => 2,
+        16_383..2_097_151 => 3,
+        2_097_151..268_435_455 => 4,
+        _ => 5,
+    }
+}
+
+/// A listpack that is being written.
+#[derive(Debug, Default)]
+pub(super) struct Writer {
+    body: Vec<u8>,
+    count: usize,
+}
+
+impl Writer {
+    /// Behind each element its length, for reading backwards: all groups of bits but the
+    /// first have their topmost bit set.
+    fn end(&mut self, from: usize) {
+        let length = self.body.len() - from;
+        let groups = length_bytes(length);
+        for index in (0..groups).rev() {
+            let group = (length >> (7 * index) & 0x7f) as u8;
+            self.body.push(if index + 1 == groups { group } else { group | 0x80 });
+        }
+        self.count += 1;
+    }
+
+    pub(super) fn integer(&mut self, integer: i64) {
+        let from = self.body.len();
+        match integer {
+            0..=127 => self.body.push(integer as u8),
+            _ => {
+                self.body.push(0xf4);
+                self.body.extend_from_slice(&integer.to_le_bytes());
+            }
+        }
+        self.end(from);
+    }
+
+    pub(super) fn string(&mut self, string: &[u8]) {
+        let from = self.body.len();
+        match string.len() {
+            length @ 0..64 => self.body.push(0x80 | length as u8),
+            length @ 64..4096 => {
+                self.body.extend([0xe0 | (length >> 8) as u8, (length & 0xff) as u8]);
+            }
+            length => {
+                self.body.push(0xf0);
+                self.body.extend_from_slice(&(length as u32).to_le_bytes());
+            }
+        }
+        self.body.extend_from_slice(string);
+        self.end(from);
+    }
+
+    pub(super) fn finish(self) -> Vec<u8> {
+        let total = (self.body.len() + 7) as u32;
+        let count = u16::try_from(self.count).unwrap_or(u16::MAX);
+        [&total.to_le_bytes()[..], &count.to_le_bytes(), &self.body, &[0xff]].concat()
+    }
+}
 
 /// The elements of a listpack; `None` when it is damaged.
 pub(super) fn elements(packed: &[u8]) -> Option<Vec<Bytes>> {
@@ -17,15 +83,7 @@ pub(super) fn elements(packed: &[u8]) -> Option<Vec<Bytes>> {
         }
         let (element, length) = element(rest)?;
         elements.push(element);
-        // Behind each element its length, for reading backwards.
-        let backwards = match length {
-            0..128 => 1,
-            128..16_383 => 2,
-            16_383..2_097_151 => 3,
-            2_097_151..268_435_455 => 4,
-            _ => 5,
-        };
-        rest = rest.get(length + backwards..)?;
+        rest = rest.get(length + length_bytes(length)..)?;
     }
 }
 
@@ -95,6 +153,18 @@ mod tests {
         assert_eq!(elements(&packed(b"")).unwrap(), Vec::<Bytes>::new());
         assert_eq!(elements(&packed(b"\xff")), None);
         assert_eq!(elements(b"\x07\0\0\0\0\0"), None);
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let long = vec![b'x'; 70_000];
+        let mut writer = Writer::default();
+        let strings = [&b""[..], b"abc", &long[..63], &long[..64], &long[..5000], &long];
+        strings.iter().for_each(|string| writer.string(string));
+        [0, 127, 128, -1].into_iter().for_each(|integer| writer.integer(integer));
+        let read = elements(&writer.finish()).unwrap();
+        assert!(read.iter().zip(strings).all(|(read, string)| read == string));
+        assert_eq!(read[6..], ["0", "127", "128", "-1"]);
     }
 
     proptest! {

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use super::super::keyspace::{End, Hash, Kind, List, Set, SortedSet, Value};
-use super::{RdbError, Reader, listpack, write_length, write_string};
+use super::{RdbError, Reader, listpack, streams, write_length, write_string};
 
 const STRING: u8 = 0;
 const LIST: u8 = 1;
@@ -17,6 +17,7 @@ const SET_OF_INTEGERS: u8 = 11;
 const HASH_LISTPACK: u8 = 16;
 const SORTED_SET_LISTPACK: u8 = 17;
 const LIST_OF_LISTPACKS: u8 = 18;
+const STREAM: u8 = 19;
 
 /// One node of a list holds one long element, or a listpack of them.
 const NODE_PLAIN: u64 = 1;
@@ -35,6 +36,7 @@ pub(super) fn is_known(kind: u8) -> bool {
             | HASH_LISTPACK
             | SORTED_SET_LISTPACK
             | LIST_OF_LISTPACKS
+            | STREAM
     )
 }
 
@@ -75,6 +77,10 @@ pub(super) fn write(bytes: &mut Vec<u8>, key: &[u8], value: &Value) {
                 bytes.extend_from_slice(&score.to_le_bytes());
             }
         }
+        Value::Stream(stream) => {
+            head(STREAM);
+            streams::write(bytes, stream);
+        }
     }
 }
 
@@ -113,6 +119,7 @@ impl Reader<'_> {
             SET | SET_OF_INTEGERS => self.set(kind),
             HASH | HASH_LISTPACK => self.hash(kind),
             SORTED_SET | SORTED_SET_LISTPACK => self.sorted_set(kind),
+            STREAM => self.stream(),
             _ => Ok(Value::String(self.string()?)),
         }
     }

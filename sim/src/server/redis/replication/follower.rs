@@ -155,7 +155,7 @@ impl Follower {
                 .databases
                 .iter()
                 .flat_map(|database| database.iter())
-                .filter_map(|(key, entry)| Some((&**key, entry.value.string()?.as_ref())))
+                .filter_map(|(key, entry)| Some((&**key, entry.value.told()?)))
                 .collect();
             let lost = super::lost(&old, &state.databases);
             let master = &self.address;

@@ -9,7 +9,7 @@ use mlua::{Function, Lua, MultiValue, Table, Value};
 use super::super::codec::{OwnedArguments, Protocol, ReplyEncoder};
 use super::super::command::{Call, execute_for_script};
 use super::random::Random48;
-use super::{Run, Sha, convert};
+use super::{Run, Sha, convert, json};
 
 /// What the host functions of a run work on besides the command call.
 #[derive(Debug, Default)]
@@ -24,6 +24,11 @@ pub(super) struct RunState {
 #[derive(Debug)]
 struct Raised(Vec<u8>);
 
+/// An error of a library, which is a text without a code to those who catch it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct RaisedByLibrary(String);
+
 impl std::fmt::Display for Raised {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{}", self.0.escape_ascii())
@@ -31,6 +36,21 @@ impl std::fmt::Display for Raised {
 }
 
 impl std::error::Error for Raised {}
+
+/// What a library raises names the line that called it, as C's `luaL_error` does.
+fn library_error(lua: &Lua, problem: String) -> mlua::Error {
+    let line = lua.inspect_stack(1, |debug| debug.current_line()).flatten();
+    let place = line.map_or(String::new(), |line| format!("user_script:{line}: "));
+    mlua::Error::external(RaisedByLibrary(format!("{place}{problem}")))
+}
+
+/// The text of what a library has raised.
+fn library_text(error: &mlua::Error) -> Option<String> {
+    match error {
+        mlua::Error::CallbackError { cause, .. } => library_text(cause),
+        other => other.downcast_ref::<RaisedByLibrary>().map(|raised| raised.0.clone()),
+    }
+}
 
 fn raise<T>(text: &[u8]) -> mlua::Result<T> {
     Err(mlua::Error::external(Raised(text.to_vec())))
@@ -49,7 +69,11 @@ fn text_of(error: &mlua::Error) -> Vec<u8> {
 }
 
 /// The prelude's functions of ours, but for `call`, which each run brings.
-pub(super) fn functions(lua: &Lua, run_state: &Arc<RunState>) -> mlua::Result<Table> {
+pub(super) fn functions(
+    lua: &Lua,
+    run_state: &Arc<RunState>,
+    limit_bytes: usize,
+) -> mlua::Result<Table> {
     let host = lua.create_table()?;
     host.raw_set(
         "sha1hex",
@@ -94,6 +118,47 @@ pub(super) fn functions(lua: &Lua, run_state: &Arc<RunState>) -> mlua::Result<Ta
             Ok(())
         })?,
     )?;
+    host.raw_set(
+        "library_text",
+        lua.create_function(|_, raised: Value| match raised {
+            Value::Error(error) => Ok(library_text(&error)),
+            _ => Ok(None),
+        })?,
+    )?;
+    host.raw_set(
+        "json_encode",
+        lua.create_function(move |lua, values: MultiValue| {
+            let mut values = values.into_iter();
+            let (Some(value), None) = (values.next(), values.next()) else {
+                return Err(library_error(
+                    lua,
+                    "bad argument #1 to 'encode' (expected 1 argument)".into(),
+                ));
+            };
+            let text =
+                json::encode(&value, limit_bytes).map_err(|problem| library_error(lua, problem))?;
+            lua.create_string(text)
+        })?,
+    )?;
+    host.raw_set(
+        "json_decode",
+        lua.create_function(|lua, values: MultiValue| {
+            let mut values = values.into_iter();
+            let (Some(value), None) = (values.next(), values.next()) else {
+                return Err(library_error(
+                    lua,
+                    "bad argument #1 to 'decode' (expected 1 argument)".into(),
+                ));
+            };
+            let kind = value.type_name();
+            let Some(text) = lua.coerce_string(value)? else {
+                let text = format!("bad argument #1 to 'decode' (string expected, got {kind})");
+                return Err(library_error(lua, text));
+            };
+            json::decode(lua, &text.as_bytes()).map_err(|problem| library_error(lua, problem))
+        })?,
+    )?;
+    host.raw_set("json_null", Value::NULL)?;
     host.raw_set("repetition", lua.create_function(|lua, rep: Function| repetition(lua, rep))?)?;
     let state = run_state.clone();
     host.raw_set(

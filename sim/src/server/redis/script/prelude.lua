@@ -38,7 +38,9 @@ local redis = { sha1hex = host.sha1hex }
 
 -- What our own functions raise is opaque here; this is its text.
 local function problem_of(raised)
-  if type(raised) == 'userdata' then return { err = host.text_of(raised) } end
+  if type(raised) == 'userdata' then
+    return host.library_text(raised) or { err = host.text_of(raised) }
+  end
   return raised
 end
 
@@ -147,6 +149,13 @@ string.dump = function()
   error('unable to dump given function', 2)
 end
 
+-- cjson ---------------------------------------------------------------------
+
+local cjson = {
+  encode = host.json_encode, decode = host.json_decode, null = host.json_null,
+  _NAME = 'cjson', _VERSION = '2.1.0',
+}
+
 -- the base library ------------------------------------------------------------
 
 local environment = {}
@@ -253,7 +262,7 @@ for _, name in ipairs({ 'insert', 'remove', 'sort', 'foreach', 'foreachi' }) do
 end
 
 for name, value in next, base do world[name] = value end
-for name, library in next, { redis = redis, string = string, table = table, math = math, coroutine = coroutine } do
+for name, library in next, { redis = redis, string = string, table = table, math = math, coroutine = coroutine, cjson = cjson } do
   world[name] = seal(library)
 end
 getmetatable('').__index = world.string

@@ -1,0 +1,356 @@
+//! `cjson`: Lua values as JSON, by the rules of the library that Redis brings.
+//!
+//! Order of things: encoding, decoding. Numbers have 14 digits, `/` is escaped, a table is an
+//! array if all its keys are positive integers and few are missing; `cjson.null` is a null
+//! pointer. The texts of the errors are the library's.
+
+use mlua::{Lua, Table, Value};
+
+use super::super::codec::number::general;
+
+/// How deep values may nest (`cjson` has the same bound).
+const DEPTH_MAX: usize = 1000;
+/// Ours recurses in Rust: it stops earlier than the machine's stack.
+const DEPTH_OURS: usize = 128;
+/// An array with more elements than this may lack at most half of them.
+const SPARSE_SAFE: usize = 10;
+const SPARSE_RATIO: usize = 2;
+/// Digits of a number.
+const DIGITS: usize = 14;
+
+/// An error of the library's, without a code.
+pub(super) type Problem = String;
+
+/// Encodes a value.
+pub(super) fn encode(value: &Value, limit_bytes: usize) -> Result<Vec<u8>, Problem> {
+    let mut text = Vec::new();
+    append(&mut text, value, 0, limit_bytes)?;
+    Ok(text)
+}
+
+fn append(
+    text: &mut Vec<u8>,
+    value: &Value,
+    depth: usize,
+    limit_bytes: usize,
+) -> Result<(), Problem> {
+    if text.len() > limit_bytes {
+        return Err("not enough memory".to_owned());
+    }
+    match value {
+        Value::Nil => text.extend_from_slice(b"null"),
+        Value::LightUserData(pointer) if pointer.0.is_null() => text.extend_from_slice(b"null"),
+        Value::Boolean(true) => text.extend_from_slice(b"true"),
+        Value::Boolean(false) => text.extend_from_slice(b"false"),
+        Value::Integer(integer) => append_number(text, *integer as f64)?,
+        Value::Number(number) => append_number(text, *number)?,
+        Value::String(string) => append_string(text, &string.as_bytes()),
+        Value::Table(table) => append_table(text, table, depth + 1, limit_bytes)?,
+        other => {
+            return Err(format!("Cannot serialise {}: type not supported", other.type_name()));
+        }
+    }
+    Ok(())
+}
+
+fn append_number(text: &mut Vec<u8>, number: f64) -> Result<(), Problem> {
+    if !number.is_finite() {
+        return Err("Cannot serialise number: must not be NaN or Inf".to_owned());
+    }
+    text.extend_from_slice(general(number, DIGITS).as_bytes());
+    Ok(())
+}
+
+fn append_string(text: &mut Vec<u8>, string: &[u8]) {
+    text.push(b'"');
+    for byte in string {
+        match byte {
+            b'"' => text.extend_from_slice(b"\\\""),
+            b'\\' => text.extend_from_slice(b"\\\\"),
+            b'/' => text.extend_from_slice(b"\\/"),
+            0x08 => text.extend_from_slice(b"\\b"),
+            0x0c => text.extend_from_slice(b"\\f"),
+            b'\n' => text.extend_from_slice(b"\\n"),
+            b'\r' => text.extend_from_slice(b"\\r"),
+            b'\t' => text.extend_from_slice(b"\\t"),
+            0..0x20 | 0x7f => text.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+            byte => text.push(*byte),
+        }
+    }
+    text.push(b'"');
+}
+
+fn problem(error: &mlua::Error) -> Problem {
+    error.to_string()
+}
+
+/// How long a table is as an array; `None`: it is an object.
+fn array_length(pairs: &[(Value, Value)]) -> Result<Option<usize>, Problem> {
+    let mut longest = 0;
+    for (key, _) in pairs {
+        let index = match key {
+            Value::Integer(index) if *index > 0 => *index as usize,
+            Value::Number(index) if *index > 0.0 && index.fract() == 0.0 => *index as usize,
+            _ => return Ok(None),
+        };
+        longest = longest.max(index);
+    }
+    if longest > SPARSE_SAFE && longest > pairs.len().saturating_mul(SPARSE_RATIO) {
+        return Err("Cannot serialise table: excessively sparse array".to_owned());
+    }
+    Ok((longest > 0).then_some(longest))
+}
+
+fn append_table(
+    text: &mut Vec<u8>,
+    table: &Table,
+    depth: usize,
+    limit_bytes: usize,
+) -> Result<(), Problem> {
+    if depth > DEPTH_OURS {
+        return Err(format!("Cannot serialise, excessive depth ({depth})"));
+    }
+    let pairs: Vec<(Value, Value)> =
+        table.pairs().collect::<Result<_, _>>().map_err(|error| problem(&error))?;
+    if let Some(length) = array_length(&pairs)? {
+        text.push(b'[');
+        for index in 1..=length {
+            if index > 1 {
+                text.push(b',');
+            }
+            let value = table.raw_get(index).map_err(|error| problem(&error))?;
+            append(text, &value, depth, limit_bytes)?;
+        }
+        text.push(b']');
+        return Ok(());
+    }
+    text.push(b'{');
+    for (index, (key, value)) in pairs.iter().enumerate() {
+        if index > 0 {
+            text.push(b',');
+        }
+        match key {
+            Value::String(name) => append_string(text, &name.as_bytes()),
+            Value::Integer(_) | Value::Number(_) => {
+                text.push(b'"');
+                append(text, key, depth, limit_bytes)?;
+                text.push(b'"');
+            }
+            other => {
+                let kind = other.type_name();
+                return Err(format!(
+                    "Cannot serialise {kind}: table key must be a number or string"
+                ));
+            }
+        }
+        text.push(b':');
+        append(text, value, depth, limit_bytes)?;
+    }
+    text.push(b'}');
+    Ok(())
+}
+
+/// Decodes a text.
+pub(super) fn decode(lua: &Lua, text: &[u8]) -> Result<Value, Problem> {
+    let mut decoder = Decoder { lua, text, at: 0 };
+    let value = decoder.value(0)?;
+    decoder.blanks();
+    match decoder.at == text.len() {
+        true => Ok(value),
+        false => Err(decoder.expected("the end")),
+    }
+}
+
+struct Decoder<'a> {
+    lua: &'a Lua,
+    text: &'a [u8],
+    at: usize,
+}
+
+impl Decoder<'_> {
+    fn blanks(&mut self) {
+        while matches!(self.text.get(self.at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    /// What is there in place of what should be.
+    fn expected(&self, what: &str) -> Problem {
+        let found = match self.text.get(self.at) {
+            None => "T_END",
+            Some(b'{') => "T_OBJ_BEGIN",
+            Some(b'}') => "T_OBJ_END",
+            Some(b'[') => "T_ARR_BEGIN",
+            Some(b']') => "T_ARR_END",
+            Some(b'"') => "T_STRING",
+            Some(b':') => "T_COLON",
+            Some(b',') => "T_COMMA",
+            Some(b'0'..=b'9' | b'-') => "T_NUMBER",
+            Some(_) => "invalid token",
+        };
+        format!("Expected {what} but found {found} at character {}", self.at + 1)
+    }
+
+    fn takes(&mut self, word: &[u8]) -> bool {
+        let is_there = self.text[self.at..].starts_with(word);
+        if is_there {
+            self.at += word.len();
+        }
+        is_there
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Value, Problem> {
+        self.blanks();
+        match self.text.get(self.at) {
+            Some(b'{') => self.object(depth + 1),
+            Some(b'[') => self.array(depth + 1),
+            Some(b'"') => {
+                let string = self.string()?;
+                let string = self.lua.create_string(string).map_err(|error| problem(&error))?;
+                Ok(Value::String(string))
+            }
+            Some(b'0'..=b'9' | b'-') => self.number(),
+            _ if self.takes(b"null") => Ok(Value::NULL),
+            _ if self.takes(b"true") => Ok(Value::Boolean(true)),
+            _ if self.takes(b"false") => Ok(Value::Boolean(false)),
+            _ => Err(self.expected("value")),
+        }
+    }
+
+    fn check_depth(&self, depth: usize) -> Result<(), Problem> {
+        if depth <= DEPTH_OURS.min(DEPTH_MAX) {
+            return Ok(());
+        }
+        let at = self.at + 1;
+        Err(format!("Found too many nested data structures ({depth}) at character {at}"))
+    }
+
+    fn array(&mut self, depth: usize) -> Result<Value, Problem> {
+        self.check_depth(depth)?;
+        self.at += 1;
+        let table = self.lua.create_table().map_err(|error| problem(&error))?;
+        self.blanks();
+        if self.takes(b"]") {
+            return Ok(Value::Table(table));
+        }
+        for index in 1.. {
+            let value = self.value(depth)?;
+            table.raw_set(index, value).map_err(|error| problem(&error))?;
+            self.blanks();
+            if self.takes(b"]") {
+                break;
+            }
+            if !self.takes(b",") {
+                return Err(self.expected("comma or array end"));
+            }
+        }
+        Ok(Value::Table(table))
+    }
+
+    fn object(&mut self, depth: usize) -> Result<Value, Problem> {
+        self.check_depth(depth)?;
+        self.at += 1;
+        let table = self.lua.create_table().map_err(|error| problem(&error))?;
+        self.blanks();
+        if self.takes(b"}") {
+            return Ok(Value::Table(table));
+        }
+        loop {
+            self.blanks();
+            if self.text.get(self.at) != Some(&b'"') {
+                return Err(self.expected("object key string"));
+            }
+            let name = self.string()?;
+            let name = self.lua.create_string(name).map_err(|error| problem(&error))?;
+            self.blanks();
+            if !self.takes(b":") {
+                return Err(self.expected("colon"));
+            }
+            let value = self.value(depth)?;
+            table.raw_set(name, value).map_err(|error| problem(&error))?;
+            self.blanks();
+            if self.takes(b"}") {
+                return Ok(Value::Table(table));
+            }
+            if !self.takes(b",") {
+                return Err(self.expected("comma or object end"));
+            }
+        }
+    }
+
+    fn number(&mut self) -> Result<Value, Problem> {
+        let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
+        let length = self.text[self.at..].iter().take_while(|byte| is_part(byte)).count();
+        let digits = &self.text[self.at..self.at + length];
+        let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+        let Some(number) = number else {
+            let at = self.at + 1;
+            return Err(format!("Expected value but found invalid number at character {at}"));
+        };
+        self.at += length;
+        Ok(Value::Number(number))
+    }
+
+    /// The four digits of `\uXXXX`.
+    fn code(&mut self) -> Option<u32> {
+        let digits = self.text.get(self.at..self.at + 4)?;
+        let digits = std::str::from_utf8(digits).ok()?;
+        let code = u32::from_str_radix(digits, 16).ok()?;
+        self.at += 4;
+        Some(code)
+    }
+
+    fn string(&mut self) -> Result<Vec<u8>, Problem> {
+        self.at += 1;
+        let mut string = Vec::new();
+        loop {
+            let from = self.at;
+            let bad = |what: &str| {
+                Err(format!("Expected value but found {what} at character {}", from + 1))
+            };
+            match self.text.get(self.at) {
+                None => return bad("unexpected end of string"),
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(string);
+                }
+                Some(b'\\') => {}
+                Some(byte) => {
+                    string.push(*byte);
+                    self.at += 1;
+                    continue;
+                }
+            }
+            self.at += 2;
+            match self.text.get(self.at - 1) {
+                Some(byte @ (b'"' | b'\\' | b'/')) => string.push(*byte),
+                Some(b'b') => string.push(0x08),
+                Some(b'f') => string.push(0x0c),
+                Some(b'n') => string.push(b'\n'),
+                Some(b'r') => string.push(b'\r'),
+                Some(b't') => string.push(b'\t'),
+                Some(b'u') => {
+                    let Some(character) = self.character() else {
+                        return bad("invalid unicode escape code");
+                    };
+                    let mut buffer = [0; 4];
+                    string.extend_from_slice(character.encode_utf8(&mut buffer).as_bytes());
+                }
+                _ => return bad("invalid escape code"),
+            }
+        }
+    }
+
+    /// A character by its code, or by a pair of them.
+    fn character(&mut self) -> Option<char> {
+        let first = self.code()?;
+        if !(0xd800..0xdc00).contains(&first) {
+            return char::from_u32(first);
+        }
+        if !self.takes(b"\\u") {
+            return None;
+        }
+        let second = self.code().filter(|code| (0xdc00..0xe000).contains(code))?;
+        char::from_u32(0x10000 + ((first & 0x3ff) << 10 | second & 0x3ff))
+    }
+}
