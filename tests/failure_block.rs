@@ -8,7 +8,7 @@ use lockstorm_sim::storm::Storm;
 const PLAN: &str = r#"
 schema = 1
 scenario = "redis-failover"
-seed = "0x7"
+seed = "0x5"
 duration = "9s"
 
 [topology]

@@ -137,6 +137,25 @@ pub struct OwnOptions {
     pub waiter_timeout: Micros,
 }
 
+impl OwnOptions {
+    /// Those of them that the lock of this name has, the others by default: a plan writes
+    /// down the options of its own lock alone.
+    fn only_of(self, lock: &str) -> OwnOptions {
+        let none = OwnOptions::default();
+        let waits = lock == "redis-wait";
+        OwnOptions {
+            max_hold: self.max_hold.filter(|_| lock == "redis-watchdog"),
+            ask: if lock == "redlock" { self.ask } else { none.ask },
+            wait_replicas: if waits { self.wait_replicas } else { none.wait_replicas },
+            wait_timeout: if waits { self.wait_timeout } else { none.wait_timeout },
+            waiter_timeout: match lock {
+                "redis-fair" => self.waiter_timeout,
+                _ => none.waiter_timeout,
+            },
+        }
+    }
+}
+
 impl Default for OwnOptions {
     fn default() -> Self {
         OwnOptions {

@@ -244,6 +244,7 @@ impl Scenario {
     pub(super) fn plan(&self, lock: &LockKind, fence: Fence) -> Plan {
         let (duration, mut lock_plan, topology, workload) = (self.base)();
         lock_plan.name = lock.name.to_owned();
+        lock_plan.own = lock_plan.own.only_of(lock.name);
         Plan {
             scenario: self.name.to_owned(),
             seed: Seed(0),
