@@ -54,6 +54,7 @@ pub fn merge(folders: &[PathBuf]) -> Result<Merged, String> {
     let mut first: Option<(&Path, Identity)> = None;
     let mut seen: BTreeMap<u64, &Path> = BTreeMap::new();
     let mut shards = Vec::new();
+    let mut parts = 0;
     for folder in folders {
         let identity = read_identity(folder)?;
         let Some(shard) = identity.shard else {
@@ -78,11 +79,18 @@ pub fn merge(folders: &[PathBuf]) -> Result<Merged, String> {
             let (folder, other, index) = (folder.display(), other.display(), shard.index);
             return Err(format!("{folder}: is shard {index}, and so is {other}; name each once"));
         }
-        shards.push((folder.clone(), lines_of(folder)?));
-        let missing = (1..=shard.of).find(|index| !seen.contains_key(index));
-        if let (Some(missing), true) = (missing, Some(folder) == folders.last()) {
-            return Err(format!("shard {missing} of {} is missing; name its folder too", shard.of));
+        if parts != 0 && parts != shard.of {
+            let (folder, of) = (folder.display(), shard.of);
+            return Err(format!(
+                "{folder}: is one of {of} shards, and others are of {parts}; name the shards of \
+                 one hunt"
+            ));
         }
+        parts = shard.of;
+        shards.push((folder.clone(), lines_of(folder)?));
+    }
+    if let Some(missing) = (1..=parts).find(|index| !seen.contains_key(index)) {
+        return Err(format!("shard {missing} of {parts} is missing; name its folder too"));
     }
     let (_, identity) = first.ok_or("there is nothing to merge; name the folders of all shards")?;
     Ok(Merged { identity, shards })

@@ -108,7 +108,11 @@ fn shards_are_put_together_and_what_is_missing_is_told() {
         assert_eq!(merged.next_line(), Ok(Some(line(number))));
     }
     assert_eq!(merged.next_line(), Ok(None));
+    let third = top.path().join("third");
+    let of_three = Identity { shard: Some(Shard { index: 3, of: 3 }), ..identity() };
+    drop(Journal::open(&third, &of_three).unwrap());
     let mut errors = vec![
+        merge::merge(&[one.clone(), third]).unwrap_err(),
         merge::merge(&[]).unwrap_err(),
         merge::merge(std::slice::from_ref(&two)).unwrap_err(),
         merge::merge(&[one.clone(), one.clone()]).unwrap_err(),
