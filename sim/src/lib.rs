@@ -14,7 +14,7 @@
 //! - [`report`]: telling people.
 //! - [`hunt`], [`shrink`], [`mod@explain`], [`seeds`]: searching, making what was found small,
 //!   saying what decided it, keeping it.
-//! - [`bench`]: how soon hunts find planted bugs.
+//! - [`mod@bench`]: how soon hunts find planted bugs.
 //! - `proptest`, behind the feature of its name: plans as inputs of properties.
 //! - [`draw`]: keyed random draws.
 //!

@@ -43,8 +43,8 @@ pub fn median<T: Ord + Copy>(values: &[T]) -> Option<Median<T>> {
     sorted.sort_unstable();
     let number = sorted.len();
     let middle = *sorted.get(number.checked_sub(1)? / 2)?;
-    let coverages = (0..number.div_ceil(2)).map(|rank| (rank, coverage(number, rank)));
-    let narrowest = coverages.filter(|(_, coverage)| *coverage >= 950).last();
+    let mut coverages = (0..number.div_ceil(2)).map(|rank| (rank, coverage(number, rank)));
+    let narrowest = coverages.rfind(|(_, coverage)| *coverage >= 950);
     let (rank, coverage) = narrowest.unwrap_or((0, coverage(number, 0)));
     let (from, to) = (sorted[rank], sorted[number - 1 - rank]);
     Some(Median { median: middle, from, to, coverage })

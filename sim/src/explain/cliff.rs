@@ -77,7 +77,7 @@ pub fn of(run: &Run, draws: u32, factory: &LockFactory) -> Result<Cliff, Unexpla
     let asker = Asker { run, draws, factory };
     let subject = Subject::of(&run.history, &run.judgement);
     let steps = subject.map(|subject| Story::of(&run.history, &run.plan, &subject).steps);
-    let mut points = vec![asker.from_the_start()];
+    let mut points = vec![asker.at_the_start()];
     for (step, told) in steps.unwrap_or_default().iter().enumerate() {
         let Some(event) = told.event else { continue };
         points.push(Point {
@@ -102,7 +102,7 @@ struct Asker<'a> {
 }
 
 impl Asker<'_> {
-    fn from_the_start(&self) -> Point {
+    fn at_the_start(&self) -> Point {
         let fails = |plan: &Plan| {
             run_with(plan, &EventEngine, self.factory).judgement.verdict == Verdict::Violation
         };

@@ -5,7 +5,7 @@
 //! them is fast; and a hunt that was interrupted finds its way again by what it wrote down.
 //!
 //! In order of expected yield: *single faults*, every one at every moment
-//! ([`certificate`](super::certificate)), in an order drawn by the seed; *pairs* of two
+//! ([`certificate`]), in an order drawn by the seed; *pairs* of two
 //! that each did something in the same lock cycle and broke nothing alone, those first that
 //! came near the lock ([`pairs`](super::pairs)); and the *swarm* of drawn plans. A
 //! portfolio takes of each in every round: two parts, one part, one part, and what one has

@@ -3,7 +3,7 @@
 //! `storm1:` and then, in base64 of the URL alphabet without padding: the first four
 //! bytes of the BLAKE3 hash of the plan's canonical text, and that text deflated. The number
 //! is the version of this form; the plan inside has its own schema, like a file. Every
-//! place that takes a plan file takes a capsule as well ([`file::load`](super::file::load)).
+//! place that takes a plan file takes a capsule as well ([`file::load`]).
 //!
 //! Bad input gives one error: cut off or mistyped, of a later version, or beyond the
 //! bounds, which hold before anything is unpacked.

@@ -23,7 +23,7 @@
 //!
 //! # What it guarantees
 //! What [`redis`](super) guarantees with
-//! [`Endpoint::Sentinel`](super::Endpoint::Sentinel). That lock asks the sentinels for each
+//! [`Endpoint::Sentinel`]. That lock asks the sentinels for each
 //! new *connection*, and stays with a connection for as long as it lasts: with a master that
 //! is cut off together with some clients it goes on granting. This one asks for each *grant*: after the
 //! record is written, and before the acquire comes back, the server must still call

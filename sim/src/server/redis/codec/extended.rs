@@ -96,7 +96,7 @@ impl Extended {
     }
 
     /// The sum; `None` if it is not a finite number.
-    pub fn add(self, other: Extended) -> Option<Extended> {
+    pub fn sum(self, other: Extended) -> Option<Extended> {
         if let (Kind::Exact { .. }, Kind::Exact { .. }) = (self.0, other.0)
             && let Some(sum) = exact_sum(self.0, other.0)
         {
@@ -197,7 +197,7 @@ mod tests {
 
     fn sum(left: &str, right: &str) -> String {
         let parse = |text: &str| Extended::parse(text.as_bytes()).unwrap();
-        parse(left).add(parse(right)).unwrap().text()
+        parse(left).sum(parse(right)).unwrap().text()
     }
 
     #[test]

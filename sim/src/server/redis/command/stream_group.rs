@@ -216,7 +216,7 @@ pub(super) fn xpending(call: &mut Call<'_>) -> Outcome {
             .filter(|(id, pending)| {
                 (from..=to).contains(*id)
                     && consumer.is_none_or(|consumer| *pending.consumer == *consumer)
-                    && (idle_ms == 0 || idle(*pending) >= idle_ms)
+                    && (idle_ms == 0 || idle(pending) >= idle_ms)
             })
             .take(count)
             .collect();

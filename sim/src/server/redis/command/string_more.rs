@@ -134,7 +134,7 @@ pub(super) fn float_sum(
         None => Extended::ZERO,
     };
     let by = Extended::parse(by).ok_or(NOT_A_FLOAT)?;
-    let sum = present.add(by).ok_or("ERR increment would produce NaN or Infinity")?;
+    let sum = present.sum(by).ok_or("ERR increment would produce NaN or Infinity")?;
     Ok(Bytes::from(sum.text()))
 }
 

@@ -19,7 +19,7 @@ pub(super) fn seconds(argument: &[u8]) -> Result<Timeout, Failure> {
     let seconds = parse_double(argument).ok_or("ERR timeout is not a float or out of range")?;
     let milliseconds = (seconds * 1_000.0).ceil();
     // What is too large for an integer is negative in C.
-    if milliseconds < 0.0 || milliseconds >= 9_223_372_036_854_775_808.0 {
+    if !(0.0..9_223_372_036_854_775_808.0).contains(&milliseconds) {
         return Err("ERR timeout is negative".into());
     }
     Ok((milliseconds > 0.0 && milliseconds < LONGEST_MS)
