@@ -219,6 +219,14 @@ impl Journal {
                 }
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
+                let journal = folder.join(JOURNAL_FILE);
+                if fs::metadata(&journal).is_ok_and(|there| there.len() > 0) {
+                    return Err(format!(
+                        "{}: runs are kept here, and nothing says of which hunt; restore \
+                         {IDENTITY_FILE}, or name another folder",
+                        journal.display()
+                    ));
+                }
                 write(&path, &format!("{:#}\n", serde_json::json!(identity)))?;
             }
             Err(error) => return Err(format!("{}: cannot be read: {error}", path.display())),

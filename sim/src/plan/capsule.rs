@@ -14,7 +14,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use flate2::Compression;
-use flate2::read::DeflateDecoder;
+use flate2::bufread::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 
 use super::complaint::quoted;
@@ -99,7 +99,8 @@ pub(super) fn text(capsule: &str) -> Result<String, PlanError> {
     if text.len() as u64 > LONGEST_TEXT_BYTES {
         return Err(at("the plan inside is longer than any plan", "keep such a plan in a file"));
     }
-    if read.is_err() || sum != checksum(&text) {
+    let behind = decoder.into_inner().into_inner();
+    if read.is_err() || sum != checksum(&text) || !behind.is_empty() {
         return Err(at("it is damaged: its checksum does not fit", whole));
     }
     String::from_utf8(text).map_err(|_| at("the plan inside is not UTF-8", whole))
@@ -139,6 +140,7 @@ mod tests {
         let errors: Vec<String> = [
             &good[..good.len() - 40],
             &flipped,
+            &format!("{good}AAAA"),
             "storm1:",
             "storm1:ab c",
             &good.replacen("storm1", "storm2", 1),

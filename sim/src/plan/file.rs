@@ -40,6 +40,7 @@ pub(crate) mod read;
 pub mod setting;
 pub(crate) mod write;
 
+use std::io::Read;
 use std::path::Path;
 
 use super::{Complaint, Plan, PlanError, capsule};
@@ -76,10 +77,19 @@ pub(crate) fn load_text(path: &Path) -> Result<String, PlanError> {
         return capsule::text(capsule);
     }
     let name = path.display().to_string();
-    let bytes = std::fs::read(path).map_err(|error| {
+    // No more than shows that it is too long: it may have no end.
+    let read = |file: std::fs::File| {
+        let mut bytes = Vec::new();
+        file.take(document::LARGEST_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes: Vec<u8> = std::fs::File::open(path).and_then(read).map_err(|error| {
         let mend = if path.is_dir() { "name a file" } else { "look at the path and its rights" };
         PlanError::named(&name, Complaint::new(format!("cannot be read: {error}"), mend))
     })?;
+    if bytes.len() > document::LARGEST_BYTES {
+        return Err(PlanError::named(&name, document::too_long()));
+    }
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let text = String::from_utf8_lossy(error.as_bytes());

@@ -26,15 +26,19 @@ pub(crate) struct Entry<'a> {
 }
 
 /// Longer files are not plans.
-const LARGEST_BYTES: usize = 1 << 20;
+pub const LARGEST_BYTES: usize = 1 << 20;
+
+/// What is wrong with a longer one.
+pub fn too_long() -> Complaint {
+    let what = format!("the file is longer than {LARGEST_BYTES} bytes");
+    Complaint::new(what, "name a plan; is it another file?")
+}
 
 impl<'a> Document<'a> {
     /// The whole document's table.
     pub fn root(&self) -> Result<DeTable<'a>, PlanError> {
         if self.text.len() > LARGEST_BYTES {
-            let what = format!("the file has {} bytes", self.text.len());
-            let mend = format!("a plan has at most {LARGEST_BYTES}; is it another file?");
-            return Err(self.error(0..1, Complaint::new(what, mend)));
+            return Err(self.error(0..1, too_long()));
         }
         DeTable::parse(self.text).map(Spanned::into_inner).map_err(|error| {
             let span = error.span().unwrap_or(self.text.len()..self.text.len());
