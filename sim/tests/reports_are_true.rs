@@ -21,13 +21,14 @@ use lockstorm_sim::storm::{self, Run};
 /// What a sentence begins with, or has in it, and its precondition.
 type Rule = (&'static str, fn(&Told<'_>));
 
-const RULES: [Rule; 30] = [
+const RULES: [Rule; 31] = [
     ("restarted with an empty memory (no persistence) and granted the lock again.", restarted),
     ("restarted with an empty memory (no persistence) before another was master", restarted),
     ("restarted with an empty memory (no persistence): the record was gone.", restarted),
     ("restarted with an empty memory (no persistence), and ", restarted_then_replaced),
     ("The lock was acknowledged before a replica had it; failover chose", behind_and_died),
     ("had the record: replication is asynchronous, and the client was told before.", died),
+    ("had died and come back while it was being replaced", came_back),
     ("could not be reached and was replaced by", unreachable),
     ("became master without the record", promoted_without),
     ("Split brain: ", split_brain),
@@ -131,6 +132,12 @@ impl<'a> Told<'a> {
         downs
             .rfind(|down| down.id < promotion.id && down.node == leader.node)
             .expect("+odown of the leader")
+    }
+
+    /// A sentinel that gives a server up has heard nothing of it for as long as the plan
+    /// says; and what was sent into a cut comes, after it, as much later again at most.
+    fn silent_since_us(&self, down: &Event) -> u64 {
+        down.at_us.saturating_sub(2 * self.plan.topology.down_after.0)
     }
 
     fn in_story(&self, event: &Event) -> bool {
@@ -287,6 +294,19 @@ fn died(told: &Told<'_>) {
     assert!(told.blames(down.at_us, down.at_us, |kind| is_crash_of(kind, &first.node)));
 }
 
+fn came_back(told: &Told<'_>) {
+    let promotion = without(told);
+    let (down, first) = (told.down(promotion), told.first());
+    assert!(!crashed(told, promotion), "it did not die afterwards");
+    assert!(told.blames(down.at_us, down.at_us, |kind| is_crash_of(kind, &first.node)));
+    let back = told.events().rfind(|event| {
+        event.id < first.id
+            && event.node == first.node
+            && matches!(event.what, What::NodeStarted { .. })
+    });
+    assert!(back.expect("a start").at_us > 0, "it came back before it granted");
+}
+
 fn behind_and_died(told: &Told<'_>) {
     died(told);
     let (promotion, first) = (without(told), told.first());
@@ -323,7 +343,9 @@ fn split_brain(told: &Told<'_>) {
     told.shows_failover(promotion);
     assert!(told.in_story(set));
     if told.why.contains("cut off") {
-        assert!(told.blames(down.at_us, down.at_us, |kind| is_cut(kind, old, &down.node)));
+        assert!(told.blames(told.silent_since_us(down), down.at_us, |kind| {
+            is_cut(kind, old, &down.node)
+        }));
     } else if told.why.contains("stood still") {
         assert!(told.blames(down.at_us, down.at_us, |kind| is_pause_of(kind, old)));
     } else if told.why.contains("was down") {
@@ -577,9 +599,9 @@ fn blame_is_told(told: &Told<'_>) {
             |event| matches!(event.what, What::FaultTouched { fault, .. } if fault == blamed.fault),
         );
         assert!(touched.expect("it touched something").at_us <= told.finding.to_us);
-        let since_us = match ["Split brain", "Two masters"]
+        let since_us = match ["Split brain", "Two masters", "had died and come back"]
             .iter()
-            .any(|part| told.why.starts_with(part))
+            .any(|part| told.why.contains(part))
         {
             true => 0,
             false => told.blame.owners.iter().map(|owner| told.set(owner).at_us).min().unwrap_or(0),

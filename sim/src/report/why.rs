@@ -124,6 +124,14 @@ fn promoted_without(history: &History, blame: &Blame, failover: &Failover) -> St
     let behind = blame.faults.iter().any(|fault| {
         took != Some(fault) && matches!(fault.family, ReplicationStall | SlowLink | Partition)
     });
+    if let Some(fault) = took.filter(|fault| is_crash(fault.family))
+        && came_back(history, blame, fault, from)
+    {
+        return format!(
+            "{from} had died and come back while it was being replaced: it granted the lock once \
+             more, and {to} never had the record."
+        );
+    }
     match took {
         _ if behind && died => {
             "The lock was acknowledged before a replica had it; failover chose that replica.".into()
@@ -169,6 +177,17 @@ fn is_crash(family: FaultFamily) -> bool {
 
 /// Of the blamed faults the one that took the master: it struck the master, and where
 /// it is a cut, it lay between the master and the sentinel that gave up on it.
+/// Whether the record was set at `server` after the crash that made others replace it.
+fn came_back(history: &History, blame: &Blame, crash: &BlamedFault, server: &str) -> bool {
+    let owner = blame.owners.first();
+    let set = history.iter().find(|event| {
+        *event.node == *server
+            && matches!(&event.what, What::RecordSet { owner: of, .. }
+                if owner.is_some_and(|owner| **of == **owner))
+    });
+    set.is_some_and(|set| crash.events.first().is_some_and(|began| *began < set.id))
+}
+
 fn took<'b>(history: &History, blame: &'b Blame, failover: &Failover) -> Option<&'b BlamedFault> {
     let controller = failover.down.and_then(|down| history.get(down)).map(|event| &event.node);
     let cuts_off = |fault: &BlamedFault| {

@@ -64,7 +64,6 @@ const COMMANDS: &[(&str, i16, Run)] = &[
         call.client.closes = true;
         Ok(())
     }),
-    ("reset", 1, reset),
     ("role", 1, role),
     ("sentinel", -2, sentinel::sentinel),
     ("subscribe", -2, |call| pubsub::subscribe(call, false)),
@@ -72,8 +71,8 @@ const COMMANDS: &[(&str, i16, Run)] = &[
 ];
 
 /// What a subscriber may still say in RESP2.
-const WHILE_SUBSCRIBED: [&str; 7] =
-    ["ping", "psubscribe", "punsubscribe", "quit", "reset", "subscribe", "unsubscribe"];
+const WHILE_SUBSCRIBED: [&str; 6] =
+    ["ping", "psubscribe", "punsubscribe", "quit", "subscribe", "unsubscribe"];
 
 /// Runs one command and appends its reply.
 pub(super) fn execute(state: &mut State, client: &mut Client, arguments: Arguments<'_>, now: Ms) {
@@ -94,8 +93,12 @@ fn find(client: &Client, arguments: Arguments<'_>) -> Result<Run, String> {
     }
     let is_bound = client.subscriptions() > 0 && client.reply.protocol() == Protocol::Resp2;
     if is_bound && !WHILE_SUBSCRIBED.contains(name) {
+        let subcommand = match (*name, arguments.get(1)) {
+            ("sentinel" | "client", Some(word)) => format!("|{}", shown(word, 128).to_lowercase()),
+            _ => String::new(),
+        };
         return Err(format!(
-            "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
+            "ERR Can't execute '{name}{subcommand}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
              RESET are allowed in this context"
         ));
     }
@@ -255,16 +258,6 @@ fn ping(call: &mut Call<'_>) -> Outcome {
         (_, None) => reply.simple(b"PONG"),
         (_, Some(argument)) => reply.bulk(&argument),
     }
-    Ok(())
-}
-
-fn reset(call: &mut Call<'_>) -> Outcome {
-    let client = &mut *call.client;
-    client.channels.clear();
-    client.patterns.clear();
-    client.name.clear();
-    client.reply.set_protocol(Protocol::Resp2);
-    client.reply.simple(b"RESET");
     Ok(())
 }
 

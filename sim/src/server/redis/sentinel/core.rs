@@ -72,6 +72,10 @@ pub(super) struct Me {
     pub(super) id: String,
     /// Where it says that it listens.
     pub(super) address: Address,
+    /// The port that it was told to say instead of its own; 0 for none (`announce-port`).
+    pub(super) announced_port: u16,
+    /// The port on which it does listen.
+    pub(super) own_port: u16,
     pub(super) current_epoch: u64,
     pub(super) timing: Timing,
     pub(super) tilt: bool,
@@ -143,6 +147,8 @@ impl Core {
         let me = Me {
             id,
             address: Address::new(settings.announced.clone(), settings.port),
+            announced_port: 0,
+            own_port: settings.port,
             current_epoch: 0,
             timing: Timing::default(),
             tilt: false,

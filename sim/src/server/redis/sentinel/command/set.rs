@@ -68,9 +68,11 @@ pub(super) fn config(call: &mut Call<'_>) -> Outcome {
             "announce-ip" => me.address.host = value,
             "announce-port" => {
                 let port = value.parse().ok();
-                me.address.port = port.ok_or_else(|| {
+                me.announced_port = port.ok_or_else(|| {
                     format!("ERR Invalid value '{value}' to SENTINEL CONFIG SET '{option}'")
                 })?;
+                let is_own = me.announced_port == 0;
+                me.address.port = if is_own { me.own_port } else { me.announced_port };
             }
             option if OPTIONS.contains(&option) => {}
             option => {
@@ -83,7 +85,8 @@ pub(super) fn config(call: &mut Call<'_>) -> Outcome {
     }
     if call.is(2, "get") && call.arguments.len() == 4 {
         let pattern = call.arguments[3].to_vec();
-        let address = call.state.core.me.address.clone();
+        let me = &call.state.core.me;
+        let (host, port) = (me.address.host.clone(), me.announced_port);
         let matching =
             OPTIONS.into_iter().filter(|name| glob::matches(&pattern, name.as_bytes(), true));
         let matching: Vec<&str> = matching.collect();
@@ -94,8 +97,8 @@ pub(super) fn config(call: &mut Call<'_>) -> Outcome {
             match name {
                 // Names are what instances are reached by.
                 "resolve-hostnames" | "announce-hostnames" => reply.bulk(b"yes"),
-                "announce-ip" => reply.bulk(address.host.as_bytes()),
-                "announce-port" => reply.bulk(address.port.to_string().as_bytes()),
+                "announce-ip" => reply.bulk(host.as_bytes()),
+                "announce-port" => reply.bulk_integer(i64::from(port)),
                 _ => reply.bulk(b""),
             }
         }
