@@ -48,6 +48,8 @@ where
     F: Future<Output = Result<Option<T>, Failure>>,
 {
     let Waiting { began, patience, mut was_busy } = waiting;
+    // What one try may have left behind is not undone by the next.
+    let mut unknown = None;
     loop {
         let failure = match try_once().await {
             Ok(Some(granted)) => return Ok(granted),
@@ -59,12 +61,16 @@ where
                 if !failure.may_pass() {
                     return Err(failure.into());
                 }
+                if matches!(failure, Failure::Scattered { .. }) {
+                    unknown = Some(failure.clone());
+                }
                 Some(failure)
             }
         };
         let left = patience.saturating_sub(host.monotonic().saturating_sub(began));
         if left.is_zero() {
-            return Err(match failure {
+            return Err(match unknown.or(failure) {
+                Some(unknown @ Failure::Scattered { .. }) => unknown.into(),
                 Some(failure) if !was_busy => failure.into(),
                 _ if patience.is_zero() => LockError::Busy,
                 _ => LockError::TimedOut,
