@@ -33,7 +33,8 @@
 //! A holder that dies keeps others out until its lease ends; a waiter that keeps
 //! asking then gets in within [`Lock::takeover_bound`]: the lease, one retry, and
 //! four command timeouts (a command on a connection that turns out dead, asking a
-//! sentinel, connecting, the command). How long a failover takes is not in it.
+//! sentinel, connecting, the command); with sentinels as many more as there are (the
+//! server's role, and those that are dead). How long a failover takes is not in it.
 //!
 //! # How it is known to fail
 //! - **Replication lag.** Replication is asynchronous: a failover to a replica that

@@ -74,6 +74,16 @@ impl Connection {
         }
     }
 
+    /// How many sentinels are asked for the master; 0 where there are none.
+    pub(super) fn sentinels(&self) -> u32 {
+        match &self.endpoint {
+            Endpoint::Direct(_) => 0,
+            Endpoint::Sentinel { sentinels, .. } => {
+                u32::try_from(sentinels.len()).unwrap_or(u32::MAX - 4)
+            }
+        }
+    }
+
     /// The open connection; opens one if there is none.
     pub(super) async fn ready(&self) -> Result<Arc<Live>, Failure> {
         if let Some(live) = self.open() {

@@ -13,6 +13,9 @@ pub(super) enum Failure {
     NotSent { reason: String },
     /// The request was, or may have been, sent; what became of it is not known.
     NoReply { reason: String },
+    /// So many of several servers did not answer that they may have granted. All were told
+    /// to forget it, and it can be tried again; but nobody knows what became of it.
+    Scattered { reason: String },
     /// The server answered with an error: nothing was changed.
     Refused { code: String, message: String },
     /// The record was written, too few replicas have it, and it is being taken back.
@@ -37,7 +40,9 @@ impl Failure {
     /// Whether asking again, on a new connection, may go better soon.
     pub(super) fn may_pass(&self) -> bool {
         match self {
-            Failure::NotSent { .. } | Failure::TooFewReplicas { .. } => true,
+            Failure::NotSent { .. }
+            | Failure::Scattered { .. }
+            | Failure::TooFewReplicas { .. } => true,
             Failure::NoReply { .. } => false,
             Failure::Refused { .. } => self.is_read_only() || self.is_not_serving(),
         }
@@ -47,7 +52,7 @@ impl Failure {
     pub(super) fn spoils_connection(&self) -> bool {
         match self {
             Failure::NotSent { .. } | Failure::NoReply { .. } => true,
-            Failure::TooFewReplicas { .. } => false,
+            Failure::Scattered { .. } | Failure::TooFewReplicas { .. } => false,
             // The server is no master, or not yet: another may be.
             Failure::Refused { .. } => self.is_read_only() || self.is_not_serving(),
         }
@@ -67,9 +72,9 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::NotSent { reason } | Failure::NoReply { reason } => {
-                formatter.write_str(reason)
-            }
+            Failure::NotSent { reason }
+            | Failure::NoReply { reason }
+            | Failure::Scattered { reason } => formatter.write_str(reason),
             Failure::Refused { code, message } => {
                 write!(formatter, "the server refused: {code} {message}")
             }
@@ -84,7 +89,9 @@ impl From<Failure> for LockError {
     fn from(failure: Failure) -> Self {
         let reason = failure.to_string();
         match failure {
-            Failure::NoReply { .. } => LockError::Indeterminate { reason },
+            Failure::NoReply { .. } | Failure::Scattered { .. } => {
+                LockError::Indeterminate { reason }
+            }
             Failure::NotSent { .. } | Failure::Refused { .. } | Failure::TooFewReplicas { .. } => {
                 LockError::Backend { reason }
             }

@@ -42,12 +42,13 @@
 //! - **The server's clock.** Silence is counted on its wall clock: one that steps forward
 //!   drops the whole queue, one that steps back keeps dead waiters for as long.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::Script;
 
 use super::Record;
+use super::connection::Live;
 use super::endpoint::Endpoint;
 use super::failure::Failure;
 use super::options::{Fencing, InvalidOptions, Options};
@@ -88,7 +89,22 @@ struct Queue {
     records: Arc<Records>,
     waiter_timeout: Duration,
     stand: Script,
-    give_up: Script,
+}
+
+/// Where a request went out that is not answered.
+#[derive(Clone, Default)]
+struct Unanswered(Arc<Mutex<Option<Arc<Live>>>>);
+
+impl Unanswered {
+    fn set(&self, live: Option<Arc<Live>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = live;
+    }
+
+    /// If it is open still.
+    fn take(&self) -> Option<Arc<Live>> {
+        let live = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        live.filter(|live| live.is_open())
+    }
 }
 
 impl FairLock {
@@ -108,8 +124,8 @@ impl FairLock {
         if waiter_timeout <= least {
             return Err(InvalidOptions::WaiterTimeout { timeout: waiter_timeout, least });
         }
-        let (stand, give_up) = (Script::new(script::STAND), Script::new(script::GIVE_UP));
-        Ok(FairLock { queue: Arc::new(Queue { records, waiter_timeout, stand, give_up }) })
+        let stand = Script::new(script::STAND);
+        Ok(FairLock { queue: Arc::new(Queue { records, waiter_timeout, stand }) })
     }
 
     async fn acquire_within(
@@ -120,18 +136,20 @@ impl FairLock {
     ) -> Result<Guard, LockError> {
         let (queue, records) = (&self.queue, &self.queue.records);
         // A place in the queue, or a record that nobody heard of, until it is granted.
+        let unanswered = Unanswered::default();
         let mut unsettled = Unsettled::new(records.host(), {
             let (queue, key, owner) = (queue.clone(), key.to_owned(), owner.clone());
+            let unanswered = unanswered.clone();
             move || -> BoxFuture<'static, ()> {
                 Box::pin(async move {
-                    let _ = queue.give_up(&key, &owner).await;
+                    let _ = queue.give_up(unanswered.take(), &key, &owner).await;
                 })
             }
         });
         let retry = records.options().retry;
         let waits = !patience.is_zero();
-        let tried =
-            until_granted(records.host(), retry, patience, || queue.stand(key, owner, waits)).await;
+        let stand = || queue.stand(key, owner, waits, &unanswered);
+        let tried = until_granted(records.host(), retry, patience, stand).await;
         match tried {
             Ok(taken) => {
                 unsettled.settle();
@@ -171,7 +189,13 @@ impl Lock for FairLock {
 
 impl Queue {
     /// Asks once, and stands in the queue if it `waits`; `None` while it is not its turn.
-    async fn stand(&self, key: &str, owner: &Owner, waits: bool) -> Result<Option<Taken>, Failure> {
+    async fn stand(
+        &self,
+        key: &str,
+        owner: &Owner,
+        waits: bool,
+        unanswered: &Unanswered,
+    ) -> Result<Option<Taken>, Failure> {
         let (records, connection) = (&self.records, self.records.connection());
         let live = connection.ready().await?;
         let asked_at = records.host().monotonic();
@@ -186,19 +210,34 @@ impl Queue {
         invocation.arg(records.options().lease_ms()).arg(timeout_ms);
         invocation.arg(u8::from(waits)).arg(u8::from(tokens));
         let request = invocation.invoke_async::<Option<u64>>(&mut multiplexed);
-        let token = connection.run(&live, request).await?;
+        unanswered.set(Some(live.clone()));
+        let answer = connection.run(&live, request).await;
+        if !matches!(answer, Err(Failure::NoReply { .. })) {
+            unanswered.set(None);
+        }
+        let token = answer?;
         Ok(token.map(|token| Taken { token: tokens.then_some(FencingToken(token)), asked_at }))
     }
 
-    /// Leaves the queue, and the record if it was taken after all.
-    async fn give_up(&self, key: &str, owner: &Owner) -> Result<(), Failure> {
+    /// Leaves the queue, and the record if it was taken after all: on `live`, where this
+    /// cannot overtake what was sent before, or on another connection. In one message,
+    /// whatever scripts the server has.
+    async fn give_up(
+        &self,
+        live: Option<Arc<Live>>,
+        key: &str,
+        owner: &Owner,
+    ) -> Result<(), Failure> {
         let connection = self.records.connection();
-        let live = connection.ready().await?;
+        let live = match live {
+            Some(live) => live,
+            None => connection.ready().await?,
+        };
         let [queue, _] = script::queue_keys(key);
         let mut multiplexed = live.multiplexed();
-        let mut invocation = self.give_up.key(key);
-        invocation.key(queue).arg(owner.as_str());
-        let request = invocation.invoke_async::<i64>(&mut multiplexed);
+        let mut command = redis::cmd("EVAL");
+        command.arg(script::GIVE_UP).arg(2).arg(key).arg(queue).arg(owner.as_str());
+        let request = command.query_async::<i64>(&mut multiplexed);
         connection.run(&live, request).await.map(drop)
     }
 }

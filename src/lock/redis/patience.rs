@@ -22,22 +22,34 @@ pub(super) async fn until_granted<T, F>(
 where
     F: Future<Output = Result<Option<T>, Failure>>,
 {
-    until_woken(host, retry, patience, None, try_once).await
+    let waiting = Waiting { began: host.monotonic(), patience, was_busy: false };
+    until_woken(host, retry, waiting, None, try_once).await
 }
 
-/// Likewise; and `woken` ends a wait early.
+/// A wait that is under way.
+pub(super) struct Waiting {
+    /// The monotonic clock when it began.
+    pub(super) began: Duration,
+    /// For how long at most, since it began.
+    pub(super) patience: Duration,
+    /// Somebody else has been found to hold the lock.
+    pub(super) was_busy: bool,
+}
+
+/// Goes on with a wait likewise; and `woken` ends a pause early.
 pub(super) async fn until_woken<T, F>(
     host: &Host,
     retry: Duration,
-    patience: Duration,
+    waiting: Waiting,
     woken: Option<&Notify>,
     mut try_once: impl FnMut() -> F,
 ) -> Result<T, LockError>
 where
     F: Future<Output = Result<Option<T>, Failure>>,
 {
-    let began = host.monotonic();
-    let mut was_busy = false;
+    let Waiting { began, patience, mut was_busy } = waiting;
+    // What one try may have left behind is not undone by the next.
+    let mut unknown = None;
     loop {
         let failure = match try_once().await {
             Ok(Some(granted)) => return Ok(granted),
@@ -49,12 +61,16 @@ where
                 if !failure.may_pass() {
                     return Err(failure.into());
                 }
+                if matches!(failure, Failure::Scattered { .. }) {
+                    unknown = Some(failure.clone());
+                }
                 Some(failure)
             }
         };
         let left = patience.saturating_sub(host.monotonic().saturating_sub(began));
         if left.is_zero() {
-            return Err(match failure {
+            return Err(match unknown.or(failure) {
+                Some(unknown @ Failure::Scattered { .. }) => unknown.into(),
                 Some(failure) if !was_busy => failure.into(),
                 _ if patience.is_zero() => LockError::Busy,
                 _ => LockError::TimedOut,
@@ -66,5 +82,25 @@ where
             Some(woken) => drop(host.timeout(wait.min(left), woken.notified()).await),
             None => host.sleep(wait.min(left)).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_wait_that_was_used_up_before_it_goes_on_has_timed_out() {
+        let host = Host::tokio("app-1");
+        let patience = Duration::from_millis(1);
+        let began = host.monotonic();
+        host.sleep(2 * patience).await;
+        let waiting = Waiting { began, patience, was_busy: true };
+        let retry = Duration::from_millis(1);
+        let busy = || std::future::ready(Ok(None::<()>));
+        let error = until_woken(&host, retry, waiting, None, busy).await.unwrap_err();
+        assert!(matches!(error, LockError::TimedOut), "{error}");
+        let error = until_granted(&host, retry, Duration::ZERO, busy).await.unwrap_err();
+        assert!(matches!(error, LockError::Busy), "{error}");
     }
 }

@@ -63,9 +63,11 @@ impl Records {
 
     /// What a lock that keeps one record here declares: the lease, one retry, and four
     /// command timeouts (a command on a connection that turns out dead, asking a
-    /// sentinel, connecting, the command).
+    /// sentinel, connecting, the command). With sentinels one more, for asking the server
+    /// its role, and one for each further sentinel, which may be dead.
     pub(super) fn takeover_bound(&self) -> Duration {
-        self.options.lease + self.options.retry + 4 * self.options.command_timeout
+        let steps = 4 + self.connection.sentinels();
+        self.options.lease + self.options.retry + steps * self.options.command_timeout
     }
 
     /// The facts of a grant that stands on one record here.
@@ -118,6 +120,12 @@ impl Records {
         }
         let Some(taken) = answer? else { return Ok(None) };
         then(live).await?;
+        let usable = self.options.lease.saturating_sub(self.options.margin);
+        if self.host.monotonic() >= taken.asked_at + usable {
+            // It would be lost before its holder could act. Dropped, it is taken back.
+            let reason = "the lease was over before the grant was sure".to_owned();
+            return Err(Failure::NotSent { reason });
+        }
         unsettled.settle();
         Ok(Some(taken))
     }

@@ -248,21 +248,33 @@ impl Servers {
         let mut releases = Together::of(releases);
         let majority = majority(self.records.len());
         Box::pin(async move {
-            let (mut released, mut not_held, mut reason) = (0, 0, None);
+            let mut answers = Vec::new();
             while let Some(release) = releases.next().await {
-                match release {
-                    Release::Released => released += 1,
-                    Release::NotHeld => not_held += 1,
-                    Release::Indeterminate { reason: why } => reason = Some(why),
-                }
+                answers.push(release);
             }
-            match reason {
-                _ if released >= majority => Release::Released,
-                // Those that did not answer could still have made up a majority.
-                Some(reason) if not_held < majority => Release::Indeterminate { reason },
-                _ => Release::NotHeld,
-            }
+            what_was_released(answers, majority)
         })
+    }
+}
+
+/// What the servers' answers to a release come to.
+fn what_was_released(answers: Vec<Release>, majority: usize) -> Release {
+    let (mut released, mut unanswered, mut reason) = (0, 0, None);
+    for answer in answers {
+        match answer {
+            Release::Released => released += 1,
+            Release::NotHeld => {}
+            Release::Indeterminate { reason: why } => {
+                unanswered += 1;
+                reason = Some(why);
+            }
+        }
+    }
+    match reason {
+        _ if released >= majority => Release::Released,
+        // Those that did not answer could still have made up a majority.
+        Some(reason) if released + unanswered >= majority => Release::Indeterminate { reason },
+        _ => Release::NotHeld,
     }
 }
 
@@ -292,11 +304,13 @@ struct Tally {
     /// The last failure of those that failed.
     failure: Option<Failure>,
     failed: usize,
+    /// How many of those may have granted: the request was sent.
+    unanswered: usize,
 }
 
 impl Tally {
     fn of(servers: usize) -> Tally {
-        Tally { servers, granted: 0, busy: 0, failure: None, failed: 0 }
+        Tally { servers, granted: 0, busy: 0, failure: None, failed: 0, unanswered: 0 }
     }
 
     fn count(&mut self, answer: Result<bool, Failure>) {
@@ -305,6 +319,7 @@ impl Tally {
             Ok(false) => self.busy += 1,
             Err(failure) => {
                 self.failed += 1;
+                self.unanswered += usize::from(matches!(failure, Failure::NoReply { .. }));
                 self.failure = Some(failure);
             }
         }
@@ -321,9 +336,18 @@ impl Tally {
     }
 
     /// What a round comes to that was not won: busy, where servers that answered have
-    /// others' records; the failure, where too few answered at all.
+    /// others' records; the failure, where too few answered at all. Where those that did
+    /// not answer could have made up a majority, nobody knows.
     fn refusal(self) -> Result<Option<Duration>, Failure> {
+        let possible = self.granted + self.unanswered >= majority(self.servers);
         match self.failure {
+            Some(failure) if self.unanswered > 0 && possible => {
+                let reason = format!(
+                    "{} of {} servers did not answer, the last failure: {failure}",
+                    self.unanswered, self.servers
+                );
+                Err(Failure::Scattered { reason })
+            }
             Some(failure) if self.failed > self.servers - majority(self.servers) => {
                 let reason = format!(
                     "{} of {} servers failed, the last: {failure}",
@@ -394,6 +418,40 @@ mod tests {
         let failure = tally(&failed).refusal().unwrap_err();
         assert_eq!(failure.to_string(), "3 of 5 servers failed, the last: down");
         assert!(failure.may_pass());
+    }
+
+    #[test]
+    fn replies_that_could_have_made_up_a_majority_leave_a_round_unknown() {
+        let silent = || Failure::NoReply { reason: "silence".to_owned() };
+        let refusal = |granted: usize, unanswered: usize, busy: usize| {
+            let mut tally = Tally::of(granted + unanswered + busy);
+            (0..granted).for_each(|_| tally.count(Ok(true)));
+            (0..unanswered).for_each(|_| tally.count(Err(silent())));
+            (0..busy).for_each(|_| tally.count(Ok(false)));
+            tally.refusal()
+        };
+        assert!(matches!(refusal(2, 1, 2), Err(Failure::Scattered { .. })));
+        assert!(matches!(refusal(0, 3, 2), Err(Failure::Scattered { .. })));
+        assert_eq!(refusal(1, 1, 3), Ok(None));
+        assert_eq!(refusal(3, 0, 2), Ok(None));
+    }
+
+    #[test]
+    fn a_release_is_unknown_only_while_the_silent_could_make_up_a_majority() {
+        let release = |released: usize, unanswered: usize, not_held: usize| {
+            let silent = Release::Indeterminate { reason: "silence".to_owned() };
+            let mut answers = vec![Release::Released; released];
+            answers.extend(vec![silent; unanswered]);
+            answers.extend(vec![Release::NotHeld; not_held]);
+            let majority = majority(answers.len());
+            what_was_released(answers, majority)
+        };
+        assert_eq!(release(3, 1, 0), Release::Released);
+        assert_eq!(release(1, 1, 2), Release::NotHeld);
+        assert_eq!(release(2, 0, 2), Release::NotHeld);
+        assert!(matches!(release(2, 1, 1), Release::Indeterminate { .. }));
+        assert!(matches!(release(2, 1, 2), Release::Indeterminate { .. }));
+        assert_eq!(release(1, 1, 3), Release::NotHeld);
     }
 
     #[tokio::test]

@@ -27,7 +27,8 @@
 //! key is let in again at once, with a whole lease for all its guards, and the key is free
 //! after as many releases as acquires. A release by anybody else changes nothing and says
 //! `NotHeld`. An acquire or release that is not answered is set right by saying how many
-//! holds are left, never by counting down: it is the same once or twice.
+//! holds are left, never by counting down: it is the same once or twice. A guard whose
+//! record was lost stays lost, also when its owner is let in again.
 //!
 //! An owner acquires and releases one at a time, and through one lock value, which knows
 //! how many guards it has out.
@@ -41,19 +42,24 @@
 //! - In all the ways of [`redis`](super).
 //! - **A message that is lost** (a connection that breaks, a failover) costs a waiter the
 //!   time to its next poll.
+//! - **A release that is not answered** and arrives after its owner was let in again, on
+//!   another connection, deletes the new record.
 //! - **One owner in two places**: two programs that use one owner's name are one holder.
 
-use std::collections::BTreeMap;
+mod holds;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redis::{Script, Value};
+use redis::{ErrorKind, RedisResult, Script, ServerErrorKind, Value};
+use tokio::sync::Notify;
 
+use self::holds::{Generation, Held, Holds};
 use super::connection::Live;
 use super::endpoint::Endpoint;
 use super::failure::Failure;
 use super::options::{Fencing, InvalidOptions, Options};
-use super::patience::until_woken;
+use super::patience::{Waiting, until_woken};
 use super::records::{Records, Taken};
 use super::script;
 use super::unsettled::Unsettled;
@@ -75,16 +81,15 @@ struct Shared {
     enter: Script,
     leave: Script,
     /// What this lock's owners hold, by key and owner.
-    holds: Mutex<BTreeMap<(String, Owner), Hold>>,
+    holds: Mutex<Holds>,
+    /// Woken when guards are found to be lost.
+    told: Notify,
 }
 
-/// What an owner holds of a key.
-#[derive(Clone, Copy, Debug)]
-struct Hold {
-    /// How many guards are out.
-    guards: u64,
-    /// The end of the lease on the host's monotonic clock, margin taken off.
-    deadline: Duration,
+/// An owner let in: what was taken, and which guards stand on it.
+struct Entered {
+    taken: Taken,
+    generation: Generation,
 }
 
 impl ReentrantLock {
@@ -96,8 +101,8 @@ impl ReentrantLock {
     pub fn new(host: Host, endpoint: Endpoint, options: Options) -> Result<Self, InvalidOptions> {
         let records = Records::new(host, endpoint, options)?;
         let (enter, leave) = (Script::new(script::ENTER), Script::new(script::LEAVE));
-        let holds = Mutex::default();
-        Ok(ReentrantLock { shared: Arc::new(Shared { records, enter, leave, holds }) })
+        let (holds, told) = (Mutex::default(), Notify::new());
+        Ok(ReentrantLock { shared: Arc::new(Shared { records, enter, leave, holds, told }) })
     }
 
     async fn acquire_within(
@@ -109,27 +114,25 @@ impl ReentrantLock {
         let (shared, records) = (&self.shared, &self.shared.records);
         let (host, retry) = (records.host(), records.options().retry);
         let began = host.monotonic();
-        let taken = match shared.take(key, owner).await {
-            Ok(Some(taken)) => taken,
+        let entered = match shared.take(key, owner).await {
+            Ok(Some(entered)) => entered,
             Ok(None) if patience.is_zero() => return Err(LockError::Busy),
-            Err(failure) if !failure.may_pass() => return Err(failure.into()),
-            _ => {
+            Err(failure) if patience.is_zero() || !failure.may_pass() => {
+                return Err(failure.into());
+            }
+            refused => {
+                let was_busy = refused.is_ok();
                 // Who cannot listen polls as often as others do.
                 let listening = records.connection().listen(&script::channel(key)).await.ok();
                 let woken = listening.as_ref().map(|listening| &*listening.heard);
                 let retry = if woken.is_some() { retry * POLLS } else { retry };
-                let left = patience.saturating_sub(host.monotonic().saturating_sub(began));
-                until_woken(host, retry, left, woken, || shared.take(key, owner)).await?
+                let waiting = Waiting { began, patience, was_busy };
+                until_woken(host, retry, waiting, woken, || shared.take(key, owner)).await?
             }
         };
-        let options = records.options();
-        let deadline = taken.asked_at + options.lease.saturating_sub(options.margin);
-        let hold = (key.to_owned(), owner.clone());
-        let mut holds = shared.holds();
-        let held = holds.entry(hold.clone()).or_insert(Hold { guards: 0, deadline });
-        (held.guards, held.deadline) = (held.guards + 1, deadline);
-        drop(holds);
-        let inside = Inside { shared: shared.clone(), hold };
+        let Entered { taken, generation } = entered;
+        let held = (key.to_owned(), owner.clone());
+        let inside = Inside { shared: shared.clone(), held, generation };
         Ok(Guard::new(host.clone(), records.grant(key, owner, taken), inside))
     }
 }
@@ -151,26 +154,23 @@ impl Lock for ReentrantLock {
 }
 
 impl Shared {
-    fn holds(&self) -> std::sync::MutexGuard<'_, BTreeMap<(String, Owner), Hold>> {
+    fn holds(&self) -> std::sync::MutexGuard<'_, Holds> {
         // Nothing that can panic runs while it is held.
         self.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many guards of this owner are out.
-    fn guards(&self, hold: &(String, Owner)) -> u64 {
-        self.holds().get(hold).map_or(0, |hold| hold.guards)
-    }
-
     /// Asks to be let in once; `None` while somebody else is in.
-    async fn take(self: &Arc<Self>, key: &str, owner: &Owner) -> Result<Option<Taken>, Failure> {
+    async fn take(self: &Arc<Self>, key: &str, owner: &Owner) -> Result<Option<Entered>, Failure> {
         let records = &self.records;
         let live = records.connection().ready().await?;
+        let held = (key.to_owned(), owner.clone());
+        self.holds().enter(&held);
         let mut unsettled = Unsettled::new(records.host(), {
-            let (shared, live) = (self.clone(), live.clone());
-            let hold = (key.to_owned(), owner.clone());
+            let (shared, live, held) = (self.clone(), live.clone(), held.clone());
             move || -> BoxFuture<'static, ()> {
+                shared.holds().turn_back(&held);
                 Box::pin(async move {
-                    let _ = shared.leave(Some(live), &hold).await;
+                    let _ = shared.leave(Some(live), &held).await;
                 })
             }
         });
@@ -185,44 +185,96 @@ impl Shared {
         let answer = answer.and_then(|value| read_answer(&value, asked_at, tokens));
         if !matches!(answer, Err(Failure::NoReply { .. })) {
             unsettled.settle();
+            return self.settle(&held, answer);
         }
-        answer
+        answer.map(|_| None)
     }
 
-    /// Leaves until as many holds are left as guards are out: whether there were more.
-    /// On `live`, where this cannot overtake what was sent before, while it is open.
-    async fn leave(
+    /// Books an answer.
+    fn settle(
         &self,
-        live: Option<Arc<Live>>,
-        hold: &(String, Owner),
-    ) -> Result<bool, Failure> {
+        held: &Held,
+        answer: Result<Option<(u64, Taken)>, Failure>,
+    ) -> Result<Option<Entered>, Failure> {
+        let (now, options) = (self.records.host().monotonic(), self.records.options());
+        let mut holds = self.holds();
+        let (settled, lost) = match answer {
+            Ok(Some((count, taken))) => {
+                let deadline = taken.asked_at + options.lease.saturating_sub(options.margin);
+                let (generation, lost) = holds.entered(held, count, now, deadline);
+                (Ok(Some(Entered { taken, generation })), lost)
+            }
+            Ok(None) => {
+                let lost = holds.lose(held);
+                holds.turn_back(held);
+                (Ok(None), lost)
+            }
+            Err(failure) => {
+                holds.turn_back(held);
+                (Err(failure), false)
+            }
+        };
+        drop(holds);
+        if lost {
+            self.told.notify_waiters();
+        }
+        settled
+    }
+
+    /// Leaves until as many holds are left as there should be: whether there were more.
+    /// On `live`, where this cannot overtake what was sent before, while it is open.
+    async fn leave(&self, live: Option<Arc<Live>>, held: &Held) -> Result<bool, Failure> {
         let connection = self.records.connection();
         let live = match live.filter(|live| live.is_open()) {
             Some(live) => live,
             None => connection.ready().await?,
         };
-        let (key, owner) = hold;
-        let left = self.guards(hold);
+        connection.run(&live, self.leave_on(&live, held)).await
+    }
+
+    /// How many are left is read when it is sent, and again if the server did not know the
+    /// script: the owner may have entered meanwhile.
+    async fn leave_on(&self, live: &Live, held: &Held) -> RedisResult<bool> {
+        let (key, owner) = held;
         let mut multiplexed = live.multiplexed();
-        let mut invocation = self.leave.key(key.as_str());
-        invocation.arg(owner.as_str()).arg(left).arg(script::channel(key));
-        let request = invocation.invoke_async::<u64>(&mut multiplexed);
-        Ok(connection.run(&live, request).await? > left)
+        let mut loaded = false;
+        loop {
+            let left = self.holds().left(held);
+            let mut command = redis::cmd("EVALSHA");
+            command.arg(self.leave.get_hash()).arg(1).arg(key).arg(owner.as_str());
+            command.arg(left).arg(script::channel(key));
+            match command.query_async::<u64>(&mut multiplexed).await {
+                Err(error)
+                    if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) && !loaded =>
+                {
+                    self.leave.load_async(&mut multiplexed).await?;
+                    loaded = true;
+                }
+                answer => return answer.map(|count| count > left),
+            }
+        }
     }
 }
 
-fn read_answer(value: &Value, asked_at: Duration, tokens: bool) -> Result<Option<Taken>, Failure> {
-    match value {
-        Value::Nil => Ok(None),
+/// How often the owner is in now, and what it has taken.
+fn read_answer(
+    value: &Value,
+    asked_at: Duration,
+    tokens: bool,
+) -> Result<Option<(u64, Taken)>, Failure> {
+    let (count, token) = match value {
+        Value::Nil => return Ok(None),
         Value::Array(parts) => match parts[..] {
-            [Value::Int(_), Value::Int(token)] => {
-                let token = tokens.then_some(FencingToken(token.unsigned_abs()));
-                Ok(Some(Taken { token, asked_at }))
-            }
-            _ => Err(nonsense(value)),
+            [Value::Int(count), Value::Int(token)] => (count, token),
+            _ => return Err(nonsense(value)),
         },
-        _ => Err(nonsense(value)),
+        _ => return Err(nonsense(value)),
+    };
+    if count <= 0 || (tokens && token <= 0) {
+        return Err(nonsense(value));
     }
+    let token = tokens.then_some(FencingToken(token.unsigned_abs()));
+    Ok(Some((count.unsigned_abs(), Taken { token, asked_at })))
 }
 
 /// Something was done that we do not understand; the lease ends it.
@@ -233,26 +285,23 @@ fn nonsense(value: &Value) -> Failure {
 /// One of an owner's holds, behind a guard.
 struct Inside {
     shared: Arc<Shared>,
-    hold: (String, Owner),
+    held: Held,
+    generation: Generation,
 }
 
 impl GuardBackend for Inside {
     fn release(&mut self) -> BoxFuture<'static, Release> {
-        let (shared, hold) = (self.shared.clone(), self.hold.clone());
-        let mut holds = shared.holds();
-        if let Some(held) = holds.get_mut(&hold) {
-            held.guards = held.guards.saturating_sub(1);
-            if held.guards == 0 {
-                holds.remove(&hold);
-            }
+        let (shared, held) = (self.shared.clone(), self.held.clone());
+        if !shared.holds().leave(&held, self.generation) {
+            // What the owner may hold since is not this guard's.
+            return Box::pin(std::future::ready(Release::NotHeld));
         }
-        drop(holds);
         Box::pin(async move {
-            let mut left = shared.leave(None, &hold).await;
+            let mut left = shared.leave(None, &held).await;
             if matches!(&left, Err(failure) if failure.is_read_only()) {
                 // Refused by a master that was demoted meanwhile: nothing happened, and a
                 // new connection may find the new one.
-                left = shared.leave(None, &hold).await;
+                left = shared.leave(None, &held).await;
             }
             match left {
                 Ok(true) => Release::Released,
@@ -262,8 +311,47 @@ impl GuardBackend for Inside {
         })
     }
 
+    /// A record that was taken anew, by us or by others, is not what this guard stands on.
+    fn lost(&self) -> Option<String> {
+        let standing = self.shared.holds().deadline(&self.held, self.generation);
+        standing.is_none().then(|| "the record is no longer the one we entered".to_owned())
+    }
+
+    fn told(&self) -> BoxFuture<'static, ()> {
+        let (shared, held, generation) = (self.shared.clone(), self.held.clone(), self.generation);
+        Box::pin(async move {
+            loop {
+                let told = shared.told.notified();
+                if shared.holds().deadline(&held, generation).is_none() {
+                    return;
+                }
+                told.await;
+            }
+        })
+    }
+
     /// An owner that was let in again has a whole lease for all its holds.
     fn deadline(&self) -> Option<Duration> {
-        self.shared.holds().get(&self.hold).map(|hold| hold.deadline)
+        self.shared.holds().deadline(&self.held, self.generation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(count: i64, token: i64, tokens: bool) -> Result<Option<(u64, Taken)>, Failure> {
+        let value = Value::Array(vec![Value::Int(count), Value::Int(token)]);
+        read_answer(&value, Duration::ZERO, tokens)
+    }
+
+    #[test]
+    fn a_token_is_what_the_counter_says_and_never_less_than_one() {
+        let (count, taken) = read(2, 7, true).unwrap().unwrap();
+        assert_eq!((count, taken.token), (2, Some(FencingToken(7))));
+        assert_eq!(read(1, 0, false).unwrap().unwrap().1.token, None);
+        for (count, token) in [(1, -7), (1, 0), (0, 1), (-1, 1)] {
+            assert!(matches!(read(count, token, true), Err(Failure::NoReply { .. })));
+        }
     }
 }

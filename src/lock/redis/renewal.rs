@@ -121,7 +121,7 @@ impl Renewer {
                 return self.lose(format!("the lease ran out before it could be renewed{why}"));
             }
             let lease = self.lease_at(now);
-            if now + lease <= deadline + options.margin {
+            if lease.is_zero() || now + lease <= deadline + options.margin {
                 return self.hold_no_longer(deadline).await;
             }
             let asked = self.records.renew(&self.key, &self.owner, lease);
@@ -144,8 +144,7 @@ impl Renewer {
 
     /// The lease to ask for: whole, or what is left of the longest hold.
     fn lease_at(&self, now: Duration) -> Duration {
-        let lease = self.records.options().lease;
-        self.end.map_or(lease, |end| lease.min(end.saturating_sub(now)))
+        lease_until(self.end, self.records.options().lease, now)
     }
 
     /// Nothing is left to ask for: the lease that there is runs out.
@@ -158,5 +157,31 @@ impl Renewer {
     fn lose(&self, reason: String) {
         self.course.standing().lost = Some(reason);
         self.course.told.notify_waiters();
+    }
+}
+
+/// A lease that does not reach beyond `end`, in the whole milliseconds that Redis counts;
+/// zero when less than one is left.
+fn lease_until(end: Option<Duration>, lease: Duration, now: Duration) -> Duration {
+    let left = end.map_or(lease, |end| lease.min(end.saturating_sub(now)));
+    Duration::from_millis(u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_ends_with_the_longest_hold_in_whole_milliseconds() {
+        let lease = Duration::from_secs(10);
+        let at = |now_us| {
+            let end = Some(Duration::from_secs(12));
+            lease_until(end, lease, Duration::from_micros(now_us))
+        };
+        assert_eq!(at(1_000_000), lease);
+        assert_eq!(at(11_000_500), Duration::from_millis(999));
+        assert_eq!(at(11_999_500), Duration::ZERO);
+        assert_eq!(at(13_000_000), Duration::ZERO);
+        assert_eq!(lease_until(None, lease, Duration::from_secs(99)), lease);
     }
 }

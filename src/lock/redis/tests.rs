@@ -83,3 +83,12 @@ fn the_takeover_bound_covers_lease_retry_and_a_reconnect() {
     .unwrap();
     assert_eq!(lock.takeover_bound(), Duration::from_millis(10_000 + 50 + 1_000));
 }
+
+#[test]
+fn the_takeover_bound_counts_every_sentinel() {
+    let sentinels = (1..=3).map(|n| format!("s-{n}:26379")).collect();
+    let endpoint = Endpoint::Sentinel { sentinels, master_name: "mymaster".to_owned() };
+    let options = Options::new(Duration::from_secs(10));
+    let lock = RedisLock::new(Host::tokio("app-1"), endpoint, options).unwrap();
+    assert_eq!(lock.takeover_bound(), Duration::from_millis(10_000 + 50 + 7 * 250));
+}

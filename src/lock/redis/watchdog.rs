@@ -70,8 +70,9 @@ pub struct WatchdogOptions {
     /// Those that all locks on Redis have. The lease is what a dead holder keeps others
     /// out for; it is renewed after each third of it.
     pub redis: Options,
-    /// For how long at most a grant is renewed: no lease reaches beyond so long after the
-    /// request that took the lock. At least the lease. `None`: for as long as the guard
+    /// For how long at most a grant is renewed: no lease that is asked for reaches beyond so
+    /// long after the request that took the lock, but for the time that the request for it
+    /// is under way: Redis counts from its arrival. At least the lease. `None`: for as long as the guard
     /// is held.
     pub max_hold: Option<Duration>,
 }
