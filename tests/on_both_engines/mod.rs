@@ -14,21 +14,43 @@ pub fn plan(text: &str) -> Plan {
     file::parse("the test's plan", text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs the plan on both engines; under turmoil if it has the means.
+/// Runs the plan on both engines, which must both have the means.
 pub fn each_of(plan: &Plan, check: impl Fn(&Run)) {
+    each_that_can(plan, None, check);
+}
+
+/// Runs the plan that this text is on both engines.
+pub fn each(text: &str, check: impl Fn(&Run)) {
+    each_of(&plan(text), check);
+}
+
+/// Runs the plan on the event engine, and under turmoil unless that says that it cannot
+/// express `inexpressible`. It must say so.
+pub fn each_that_can(plan: &Plan, inexpressible: Option<&str>, check: impl Fn(&Run)) {
     assert_eq!(EventEngine.cannot_express(plan), None);
     let turmoil = Turmoil::default();
-    let engines = [&EventEngine as &dyn Engine, &turmoil].into_iter();
-    for engine in engines.filter(|engine| engine.cannot_express(plan).is_none()) {
+    assert_eq!(turmoil.cannot_express(plan).as_deref(), inexpressible);
+    let mut engines = vec![&EventEngine as &dyn Engine];
+    if inexpressible.is_none() {
+        engines.push(&turmoil);
+    }
+    for engine in engines {
         let run = storm::run(plan, engine);
         assert_eq!(run.ending.stuck, None, "{}", run.engine);
         check(&run);
     }
 }
 
-/// Runs the plan that this text is on both engines.
-pub fn each(text: &str, check: impl Fn(&Run)) {
-    each_of(&plan(text), check);
+/// Whether every fault of the plan had an observable effect.
+pub fn is_struck(run: &Run) -> bool {
+    run.judgement.goals.touched.len() == run.plan.faults.len()
+}
+
+/// Every fault of the plan struck, and it is safe all the same. A run without a violation
+/// is less: nothing may have happened in it.
+pub fn assert_withstood(run: &Run) {
+    assert!(is_struck(run), "{}", told(run));
+    assert!(run.judgement.verdict.is_safe(), "{}", told(run));
 }
 
 /// What came of a run, in a line for a failing test.
@@ -38,11 +60,13 @@ pub fn told(run: &Run) -> String {
     let advisories: Vec<&str> = judgement.advisories().map(|found| found.kind.id()).collect();
     format!(
         "{} with {}: {}, violations {violations:?}, advisories {advisories:?}, goals missed {:?}, \
-         {} grants",
+         faults that touched {:?} of {}, {} grants",
         run.engine,
         run.plan.lock.name,
         judgement.verdict.id(),
         judgement.goals.missed,
+        judgement.goals.touched,
+        run.plan.faults.len(),
         judgement.numbers.grants
     )
 }

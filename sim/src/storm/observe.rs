@@ -38,6 +38,7 @@ pub struct RedisWatch {
     conductor: ConductorCell,
     /// The lock records in the server's memory, key → owner.
     records: Mutex<BTreeMap<Name, Name>>,
+    /// The same of hashes. A promotion leaves it as it is: it changes nothing in memory.
     hashes: Mutex<Hashes>,
     names: Mutex<Names>,
 }
@@ -144,9 +145,23 @@ impl RedisWatch {
         if let Some(key) = self.queue_key(key) {
             self.place(origin, key, self.text(field), value.is_some());
         } else if let Some(key) = self.lock_key(key) {
-            let count = value.and_then(|value| std::str::from_utf8(value).ok()?.parse().ok());
-            self.count(origin, key, self.text(field), count.unwrap_or(0));
+            self.count(origin, key, self.text(field), value.map_or(0, count_of));
         }
+    }
+
+    /// The data set was replaced: what is known of hashes is what it says, and none of it
+    /// is news.
+    fn replace_hashes(&self, fields: &[(&[u8], &[u8], &[u8])]) {
+        let mut new = Hashes::default();
+        for (key, field, value) in fields {
+            let owner = self.text(field);
+            if let Some(key) = self.queue_key(key) {
+                new.queued.entry(key).or_default().insert(owner);
+            } else if let Some(key) = self.lock_key(key) {
+                new.counts.insert(key, (owner, count_of(value)));
+            }
+        }
+        *self.hashes() = new;
     }
 
     /// An owner is inside so many times. Coming in is told, as a record that is set (the
@@ -214,7 +229,9 @@ impl RedisWatch {
         offset: u64,
         lost: &[(&[u8], &[u8])],
         strings: &[(&[u8], &[u8])],
+        fields: &[(&[u8], &[u8], &[u8])],
     ) {
+        self.replace_hashes(fields);
         let held = self.locks_among(strings);
         *self.lock() = held.iter().cloned().collect();
         self.say(What::Resynchronised { master: master.to_owned(), offset });
@@ -276,8 +293,8 @@ impl Observer for RedisWatch {
             Observation::Demoted { master } => {
                 self.say(What::Demoted { master: (*master).to_owned() });
             }
-            Observation::Resynchronised { master, offset, lost, strings } => {
-                self.resynchronised(master, *offset, lost, strings);
+            Observation::Resynchronised { master, offset, lost, strings, fields } => {
+                self.resynchronised(master, *offset, lost, strings, fields);
             }
             Observation::OutputHeld { .. } => {
                 if let Some(conductor) = self.conductor.get().and_then(Weak::upgrade) {
@@ -287,6 +304,11 @@ impl Observer for RedisWatch {
             Observation::Expiry { origin: Origin::Master, .. } => {}
         }
     }
+}
+
+/// How often an owner is inside, as a lock's record has it.
+fn count_of(value: &[u8]) -> i64 {
+    std::str::from_utf8(value).ok().and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
 fn lease_us(expires_at_ms: i64, now_ms: i64) -> u64 {
@@ -372,3 +394,6 @@ impl std::fmt::Debug for SentinelWatch {
         formatter.debug_struct("SentinelWatch").field("name", &self.name).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! What the events say of one row, and the intervals that follow from it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Acknowledgement, Application, Grant};
 use crate::check::interval::{Interval, Moment};
@@ -31,6 +31,8 @@ struct Quorum {
     needed: usize,
     /// The record at each server, in order of their application.
     present: Vec<Application>,
+    /// The servers whose record refused its own owner: one left there by an earlier round.
+    left_over: BTreeSet<Name>,
     /// The application that made up the quorum that was told, and the first of it.
     told: Option<(Application, Moment)>,
 }
@@ -74,6 +76,13 @@ impl Clues {
     /// stands on.
     pub fn gone_from(&mut self, node: &Name) -> bool {
         self.quorum.as_mut().is_none_or(|quorum| quorum.gone_from(node))
+    }
+
+    /// This server refused the owner for the sake of a record of its own.
+    pub fn refused_itself(&mut self, node: &Name) {
+        if let Some(quorum) = &mut self.quorum {
+            quorum.left_over.insert(node.clone());
+        }
     }
 
     /// The holder is told of its grant.
@@ -188,12 +197,13 @@ impl Clues {
 
 impl Quorum {
     fn of(needed: usize) -> Quorum {
-        Quorum { needed, present: Vec::new(), told: None }
+        Quorum { needed, present: Vec::new(), left_over: BTreeSet::new(), told: None }
     }
 
     /// A server has the record. A foreigner is told as soon as enough have it.
     fn applied(&mut self, applied: Application, foreign: bool) {
         self.present.retain(|present| present.node != applied.node);
+        self.left_over.remove(&applied.node);
         self.present.push(applied);
         if foreign {
             self.tell();
@@ -204,14 +214,19 @@ impl Quorum {
     fn gone_from(&mut self, node: &Name) -> bool {
         let before = self.present.len();
         self.present.retain(|present| present.node != *node);
+        self.left_over.remove(node);
         before >= self.needed && self.present.len() < self.needed
     }
 
-    /// The holder is told now, if enough servers have the record.
+    /// The holder is told now, if enough servers have the record. It did not count those
+    /// that refused it; if there are not enough others, it was not those that it counted.
     fn tell(&mut self) {
-        if let (Some(last), Some(first)) = (self.present.get(self.needed - 1), self.present.first())
-        {
-            self.told.get_or_insert((last.clone(), first.moment));
+        let counts = |applied: &&Application| !self.left_over.contains(&applied.node);
+        let counted: Vec<&Application> = self.present.iter().filter(counts).collect();
+        let all = || self.present.iter().collect();
+        let quorum = if counted.len() < self.needed { all() } else { counted };
+        if let (Some(last), Some(first)) = (quorum.get(self.needed - 1), quorum.first()) {
+            self.told.get_or_insert(((*last).clone(), first.moment));
         }
     }
 }

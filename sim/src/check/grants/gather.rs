@@ -242,6 +242,9 @@ impl<'a> Gathering<'a> {
             What::RecordExtended { key, owner, lease_us } => {
                 add(&mut self.row_of(key, owner).renewals, (moment, *lease_us));
             }
+            What::RecordRefused { key, owner, held_by } if self.quorum > 1 && owner == held_by => {
+                self.row_of(key, owner).refused_itself(&event.node);
+            }
             What::RecordReleased { key, owner } => {
                 let row = self.row_of(key, owner);
                 if row.gone_from(&event.node) {

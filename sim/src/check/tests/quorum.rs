@@ -129,6 +129,32 @@ fn what_a_given_up_round_leaves_behind_is_no_promise() {
 }
 
 #[test]
+fn a_record_left_by_an_earlier_round_counts_neither_for_the_promise_nor_for_its_lease() {
+    // The first round was given up; the giving back never came to redis-1.
+    let promised_us = |refused: bool| {
+        let sample = Sample::new().at(100).ask("app-1/1").set_on("redis-1", "app-1/1").at(200);
+        let key: crate::history::Name = super::super::sample::KEY.into();
+        let (owner, held_by) = ("app-1/1".into(), "app-1/1".into());
+        let what = crate::history::What::RecordRefused { key, owner, held_by };
+        // Else redis-1 forgot the record before, and has the new round's.
+        let sample = match refused {
+            true => sample.event("redis-1", what),
+            false => sample.lost("redis-1", "app-1/1", RecordLoss::Crash),
+        };
+        let sample = if refused { sample } else { sample.set_on("redis-1", "app-1/1") };
+        let sample = sample.at(201).set_on("redis-2", "app-1/1");
+        let sample = sample.at(202).set_on("redis-3", "app-1/1").at(209).granted("app-1/1");
+        let history = sample.at(3_000).end();
+        let table = Grants::of(&history, true, 2);
+        let [grant] = table.rows() else { panic!("{table:?}") };
+        let [promise] = grant.promise[..] else { panic!("{grant:?}") };
+        (promise.from.at_us, promise.to.at_us)
+    };
+    assert_eq!(promised_us(true), (202_000, 201_000 + 990_000));
+    assert_eq!(promised_us(false), (201_000, 200_000 + 990_000));
+}
+
+#[test]
 fn a_foreigner_holds_from_its_quorum_until_its_releases_leave_none() {
     let foreign = |sample: Sample, at: u64, who: &str, servers: &[&str]| {
         servers.iter().fold(sample.at(at), |sample, server| sample.set_on(server, who))

@@ -111,6 +111,8 @@ pub enum Observation<'a> {
         lost: Vec<(&'a [u8], &'a [u8])>,
         /// The keys that it has now.
         strings: Vec<(&'a [u8], &'a [u8])>,
+        /// The fields of the hashes that it has now: key, field, value.
+        fields: Vec<(&'a [u8], &'a [u8], &'a [u8])>,
     },
     /// Replication output was held back because draining is stalled.
     OutputHeld {

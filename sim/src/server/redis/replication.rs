@@ -19,6 +19,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::blocking;
+use super::keyspace::{Hash, Kind};
 use super::observe::Observation;
 use super::settings::Master;
 use super::state::{Position, Role, Shared, State, random_id};
@@ -264,6 +265,17 @@ fn follow(shared: &Arc<Shared>, state: &mut State, master: Master, was_replica: 
 
 /// A lost key and its value, for the observer.
 type Strings<'a> = Vec<(&'a [u8], &'a [u8])>;
+
+/// The fields of all hashes: key, field, value.
+fn fields(databases: &[super::keyspace::Database]) -> Vec<(&[u8], &[u8], &[u8])> {
+    let mut fields = Vec::new();
+    for (key, entry) in databases.iter().flat_map(|database| database.iter()) {
+        if let Some(hash) = Hash::of(&entry.value) {
+            fields.extend(hash.iter().map(|(field, value)| (&**key, field, &**value)));
+        }
+    }
+    fields
+}
 
 /// The keys of `old` that `new` has not, or has with another value.
 fn lost<'a>(

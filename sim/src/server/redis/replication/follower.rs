@@ -164,6 +164,7 @@ impl Follower {
                 offset,
                 lost,
                 strings,
+                fields: super::fields(&state.databases),
             });
         })?;
         Ok(())
