@@ -170,6 +170,6 @@ mod tests {
         let files = folder::load_shelf(seeds.path(), Shelf::KnownUnsafe).unwrap();
         assert_eq!(files.len(), 1);
         assert!(told[0].contains(&files[0].1.id), "{}", told[0]);
-        assert_eq!(holds(seeds.path(), plan.without_faults()), Ok(()));
+        assert!(holds(seeds.path(), plan.without_faults()).is_ok());
     }
 }

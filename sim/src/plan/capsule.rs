@@ -146,7 +146,7 @@ mod tests {
             &good.replacen("storm1", "storm2", 1),
             &good.replacen("storm1", "storm99999999999999", 1),
             &format!("storm1:{}", "A".repeat(LONGEST_BYTES + 1)),
-            &packed(&vec![b'#'; 600 << 10]),
+            &packed("#".repeat(600 << 10).as_bytes()),
             &packed(b"schema = 9\n"),
             &packed(b"\xff"),
             "strom1:AAAA",

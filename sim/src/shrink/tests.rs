@@ -32,10 +32,9 @@ fn whoever_asked_can_stop_it() {
 
 #[test]
 fn numbers_become_rounder() {
-    let round = |value| dial::rounder(value);
-    assert_eq!(round(2_094_000), [2_000_000, 2_100_000]);
-    assert_eq!(round(-310), [-300]);
-    assert!(round(7).is_empty());
+    assert_eq!(dial::rounder(2_094_000), [2_000_000, 2_100_000]);
+    assert_eq!(dial::rounder(-310), [-300]);
+    assert!(dial::rounder(7).is_empty());
     assert_eq!(dial::rounded(3_134_000, 1, true), 4_000_000);
     assert_eq!(dial::rounded(3_134_000, 2, true), 3_200_000);
 }
