@@ -16,7 +16,7 @@
 //!   saying what decided it, keeping it.
 //! - [`mod@bench`]: how soon hunts find planted bugs.
 //! - `proptest`, behind the feature of its name: plans as inputs of properties.
-//! - [`draw`]: keyed random draws.
+//! - [`draw`]: keyed random draws; [`whole_file`]: files written as a whole.
 //!
 //! Dependencies point downwards in this picture: program → bench → hunt, explain, seeds → shrink →
 //! storm → engine, server, fault, planted → plan, history, draw; report → check → history.
@@ -39,3 +39,4 @@ pub mod seeds;
 pub mod server;
 pub mod shrink;
 pub mod storm;
+pub mod whole_file;

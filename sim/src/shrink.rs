@@ -88,7 +88,8 @@ pub enum Stopped {
 pub struct Without {
     /// The fault, by its position in the plan, from 0.
     pub fault: usize,
-    /// The verdict; `None` where the limits did not allow to try.
+    /// The verdict; `None` where the limits did not allow to try, or the plan without the
+    /// fault breaks a rule of plans.
     pub verdict: Option<Verdict>,
     /// What it fails with instead, if it still fails.
     pub signature: Option<Signature>,

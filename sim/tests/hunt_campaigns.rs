@@ -166,6 +166,20 @@ fn a_killed_campaign_goes_on_and_shards_merge_into_one() {
     let (code, _, stderr) = lockstorm(&["merge", &shards[0], "--out", &out("half")]);
     assert_eq!(code, 64);
     assert!(stderr.contains("shard 2 of 2 is missing"), "{stderr}");
+    // A merge that fails half-way leaves no campaign in the way of the next.
+    let journal = Path::new(&shards[1]).join("runs.ndjson");
+    let sound = fs::read_to_string(&journal).unwrap();
+    let last = sound.trim_end().rfind('\n').unwrap() + 1;
+    fs::write(&journal, format!("{}damaged\n", &sound[..last])).unwrap();
+    let half = out("half-way");
+    let merge_half = || lockstorm(&["merge", &shards[0], &shards[1], "--out", &half]);
+    let (code, _, stderr) = merge_half();
+    assert_eq!(code, 64);
+    assert!(stderr.contains("is damaged"), "{stderr}");
+    assert!(!Path::new(&half).exists());
+    fs::write(&journal, sound).unwrap();
+    assert_eq!(merge_half().0, merged_code);
+    assert_equal(Path::new(&whole), Path::new(&half));
     let (code, _, stderr) = hunt(&[&CAMPAIGN[..], &["--seeds", "261", "--out", &whole]].concat());
     assert_eq!(code, 64);
     assert!(stderr.contains("--seeds is 261 here and 260 there"), "{stderr}");
@@ -217,9 +231,10 @@ fn a_clean_campaign_says_what_it_rests_on_and_that_it_can_see() {
     let clean = ["--strategy", "swarm", "--calm", "--for", "1h", "--seeds", "40", "--out", &out];
     let (code, stdout, stderr) = hunt(&[&clean[..], &["--jobs", "2"]].concat());
     assert_eq!(code, 0, "{stdout}{stderr}");
-    assert!(stdout.contains("the planted twin (lock none, fence off) fails in 10 of "), "{stdout}");
+    assert!(stdout.contains("the canary (lock none, fence off) fails in 10 of "), "{stdout}");
     let evidence = fs::read_to_string(Path::new(&out).join("evidence.md")).unwrap();
     assert!(evidence.contains("| certificate | no |"), "{evidence}");
     assert!(evidence.contains("| swarm | yes | 0 of 40 failed"), "{evidence}");
+    assert!(evidence.contains("| canary | no |"), "{evidence}");
     assert!(evidence.contains("a part is missing"), "{evidence}");
 }

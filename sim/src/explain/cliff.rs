@@ -7,16 +7,16 @@
 //! halved to find the one event.
 
 use super::{Unexplained, names, other_seeds};
-use crate::check::Verdict;
 use crate::engine::event::EventEngine;
 use crate::history::EventId;
 use crate::plan::Plan;
 use crate::report::story::Story;
 use crate::report::subject::Subject;
+use crate::shrink::Signature;
 use crate::storm::locks::LockFactory;
 use crate::storm::{Reseed, Run, run_reseeded, run_with};
 
-/// How many of the runs from one step on failed.
+/// How many of the runs from one step on failed in the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
     /// The step of the story, from 0; `None` before the first event.
@@ -25,9 +25,9 @@ pub struct Point {
     pub event: Option<EventId>,
     /// When, µs.
     pub at_us: u64,
-    /// Violations with the faults that were still to come.
+    /// Runs that fail in the same way, with the faults that were still to come.
     pub stormy: u32,
-    /// Violations without them.
+    /// The same without them.
     pub calm: u32,
 }
 
@@ -49,9 +49,9 @@ pub struct Decisive {
     pub at_us: u64,
     /// What.
     pub name: String,
-    /// Violations from the event before it on.
+    /// Runs that fail in the same way from the event before it on.
     pub before: u32,
-    /// Violations from it on.
+    /// The same from it on.
     pub after: u32,
     /// With which rest.
     pub rest: Rest,
@@ -74,7 +74,7 @@ const LEAST_RISE_PER_CENT: u32 = 25;
 /// # Errors
 /// When a repeated run has another past.
 pub fn of(run: &Run, draws: u32, factory: &LockFactory) -> Result<Cliff, Unexplained> {
-    let asker = Asker { run, draws, factory };
+    let asker = Asker { run, signature: Signature::of(run), draws, factory };
     let subject = Subject::of(&run.history, &run.judgement);
     let steps = subject.map(|subject| Story::of(&run.history, &run.plan, &subject).steps);
     let mut points = vec![asker.at_the_start()];
@@ -97,15 +97,19 @@ pub fn of(run: &Run, draws: u32, factory: &LockFactory) -> Result<Cliff, Unexpla
 
 struct Asker<'a> {
     run: &'a Run,
+    signature: Option<Signature>,
     draws: u32,
     factory: &'a LockFactory,
 }
 
 impl Asker<'_> {
+    /// Whether another run fails in the same way: another bug is another cliff.
+    fn is_the_same(&self, other: &Run) -> bool {
+        self.signature.is_some() && Signature::of(other) == self.signature
+    }
+
     fn at_the_start(&self) -> Point {
-        let fails = |plan: &Plan| {
-            run_with(plan, &EventEngine, self.factory).judgement.verdict == Verdict::Violation
-        };
+        let fails = |plan: &Plan| self.is_the_same(&run_with(plan, &EventEngine, self.factory));
         let count = |faults: bool| {
             let plans = other_seeds(&self.run.plan, self.draws).map(|seed| {
                 let mut plan = Plan { seed, ..self.run.plan.clone() };
@@ -130,7 +134,7 @@ impl Asker<'_> {
             if other.history.events.get(..past.len()) != Some(past) {
                 return Err(Unexplained::OtherPast(event.0));
             }
-            failed += u32::from(other.judgement.verdict == Verdict::Violation);
+            failed += u32::from(self.is_the_same(&other));
         }
         Ok(failed)
     }

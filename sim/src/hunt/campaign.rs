@@ -30,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use super::course::{Seeds, Shard, Step, Strategy};
 use super::{Quarry, Summary};
 use crate::check::{Kind, Verdict};
+use crate::whole_file;
 
 /// Version of the folder's files.
 pub const SCHEMA: u32 = 1;
@@ -376,15 +377,9 @@ impl Lines {
     }
 }
 
-/// Writes a file anew: beside it first, so that the old one stays until the new one is
-/// whole.
+/// Writes a file anew, as a whole.
 fn write(path: &Path, text: &str) -> Result<(), String> {
-    let beside = path.with_extension("new");
-    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
-    written.map_err(|error| {
-        let _ = fs::remove_file(&beside);
-        cannot_write(path, &error)
-    })
+    whole_file::write(path, text).map_err(|error| cannot_write(path, &error))
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> String {

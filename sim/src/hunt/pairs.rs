@@ -25,6 +25,8 @@ pub struct Pairs {
     /// The same trials, those that came nearest first.
     ranked: BTreeSet<(std::cmp::Reverse<u8>, u64, usize)>,
     used: BTreeSet<(usize, usize)>,
+    /// How many pairs there are by what is known.
+    total: u64,
     /// The partner that each gets next.
     turn: usize,
     /// Whose turn it is, in the order of rank.
@@ -35,7 +37,7 @@ impl Pairs {
     /// None yet.
     pub fn new(seed: Seed) -> Pairs {
         let (cycles, ranked, used) = Default::default();
-        Pairs { seed, cycles, ranked, used, turn: 0, place: 0 }
+        Pairs { seed, cycles, ranked, used, total: 0, turn: 0, place: 0 }
     }
 
     /// What came of the single fault `index`; `calm_handovers` is how often the lock changes
@@ -47,19 +49,19 @@ impl Pairs {
         }
         let draw = Draw::new(self.seed.0, "hunt/pairs", &index.to_string()).bits();
         let near = nearness(summary, calm_handovers);
-        self.cycles.entry(cycle(&trials[index])).or_default().push(index);
+        let partners = self.cycles.entry(cycle(&trials[index])).or_default();
+        let new = partners.iter().filter(|other| is_pair(trials, index, **other)).count();
+        self.total += new as u64;
+        partners.push(index);
         self.ranked.insert((std::cmp::Reverse(near), draw, index));
         // The order has changed: begin anew, past the pairs that were.
         (self.turn, self.place) = (0, 0);
     }
 
-    /// How many pairs there are by what is known, tried or not.
+    /// How many pairs there are by what is known, tried or not: as many as [`Pairs::next`]
+    /// gives in all.
     pub fn total(&self) -> u64 {
-        let of = |cycle: &Vec<usize>| {
-            let number = cycle.len() as u64;
-            number * number.saturating_sub(1) / 2
-        };
-        self.cycles.values().map(of).sum()
+        self.total
     }
 
     /// The next pairs, at most so many.
@@ -85,13 +87,18 @@ impl Pairs {
             let position = (begin as usize).wrapping_add(turn) % partners.len();
             let other = partners[position];
             let pair = (one.min(other), one.max(other));
-            let kind = |index: usize| &trials[index].single.fault.kind;
-            if one != other && kind(one) != kind(other) && self.used.insert(pair) {
+            if is_pair(trials, one, other) && self.used.insert(pair) {
                 found.push(pair);
             }
         }
         found
     }
+}
+
+/// Whether two trials of a cycle make a pair: one fault twice is no pair.
+fn is_pair(trials: &[Trial], one: usize, other: usize) -> bool {
+    let kind = |index: usize| &trials[index].single.fault.kind;
+    one != other && kind(one) != kind(other)
 }
 
 fn cycle(trial: &Trial) -> Cycle {
@@ -106,5 +113,43 @@ fn nearness(summary: &Summary, calm_handovers: u64) -> u8 {
         2
     } else {
         u8::from(summary.handovers < calm_handovers / 10 * 9)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::event::EventEngine;
+    use crate::hunt::Quarry;
+    use crate::hunt::course::{Course, Seeds, Strategy};
+    use crate::plan::Fence;
+
+    #[test]
+    fn the_walk_ends_exactly_at_the_total() {
+        let quarry = Quarry::new("redis-single", "redis", Fence::Off);
+        let seeds = Seeds { first: Seed(7), calm: Seed(7) };
+        let course =
+            Course::new(&quarry, &EventEngine, Strategy::Certify, seeds, None, false).unwrap();
+        let trials = course.trials();
+        let lost = Summary::lost(Seed(7), String::new());
+        let quiet = Summary { verdict: Verdict::Safe, faults_showed: 1, ..lost };
+        let mut pairs = Pairs::new(Seed(7));
+        let mut walked = 0;
+        let mut noted: BTreeMap<Cycle, u64> = BTreeMap::new();
+        for index in (0..trials.len()).filter(|index| index % 3 != 0) {
+            let failovers = u64::from(index % 5 == 0);
+            pairs.note(index, &Summary { failovers, ..quiet.clone() }, 0, trials);
+            *noted.entry(cycle(&trials[index])).or_default() += 1;
+            // What is noted later finds its partners too.
+            if index == trials.len() / 2 {
+                walked += pairs.next(100, trials).len() as u64;
+            }
+        }
+        while let found @ 1.. = pairs.next(64, trials).len() as u64 {
+            walked += found;
+        }
+        assert_eq!(walked, pairs.total());
+        let with_equal: u64 = noted.values().map(|number| number * (number - 1) / 2).sum();
+        assert!(walked > 0 && walked < with_equal, "{walked} of {with_equal}: one kind twice");
     }
 }

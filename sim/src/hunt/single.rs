@@ -7,8 +7,8 @@
 //! lease goes on), *past the lease*. So the menu fits any scenario, and its names say roles
 //! and not numbers: they stay when a scenario's times change.
 //!
-//! Not on the menu: disks, as long as no server of a scenario has one; and the tolerances
-//! of a sound clock beside one sample of them.
+//! Not on the menu: disks, for only sentinels keep anything on one; and the tolerances of a
+//! sound clock beside one sample of them.
 
 use crate::plan::{Anchor, Fault, FaultKind, Micros, Operation, Phase, Plan, STOCK_NODE, When};
 
@@ -72,8 +72,11 @@ fn takeover_us(plan: &Plan) -> u64 {
 use Length::{Brief, PastLease, Rest, Takeover};
 
 /// The names of fault kinds that are never tried, and why.
-pub fn left_out(_plan: &Plan) -> Vec<(&'static str, &'static str)> {
-    let why = "no server of this scenario keeps its data on a disk";
+pub fn left_out(plan: &Plan) -> Vec<(&'static str, &'static str)> {
+    let why = match plan.topology.sentinels {
+        0 => "no server of this scenario keeps its data on a disk",
+        _ => "only sentinels keep anything on a disk here, and theirs are not tried",
+    };
     vec![("disk-slow", why), ("disk-stall", why), ("disk-error", why)]
 }
 
@@ -359,5 +362,6 @@ mod tests {
         let left_out = left_out(&plan);
         assert_eq!(kinds.len() + left_out.len(), 16, "{kinds:?}");
         assert!(left_out.iter().all(|(kind, _)| !kinds.contains(kind)));
+        assert!(left_out.iter().all(|(_, why)| why.contains("only sentinels")), "{left_out:?}");
     }
 }

@@ -2,8 +2,7 @@
 //! improvement is written to the file of `--out` at once, so that whoever interrupts it has
 //! the best so far.
 
-use std::fs;
-use std::io::{IsTerminal, Write as _, stderr};
+use std::io::{IsTerminal, stderr};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use lockstorm_sim::report::layout::counted;
 use lockstorm_sim::report::shrunk as report;
 use lockstorm_sim::shrink::{Limits, shrink_with};
 use lockstorm_sim::storm::locks::{self, LockFactory};
+use lockstorm_sim::whole_file;
 
 use super::arguments::{EngineArgument, Format};
 use super::exit::{self, Failure};
@@ -102,11 +102,5 @@ fn write(path: &Path, plan: &Plan) -> Result<(), Failure> {
         let mend = "look at the path and its rights, or name another file";
         Failure::usage(format!("--out {}: cannot be written: {error}; {mend}", path.display()))
     };
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".part");
-    let beside = PathBuf::from(beside);
-    let mut created = fs::File::create(&beside).map_err(failed)?;
-    created.write_all(file::write(plan).as_bytes()).map_err(failed)?;
-    drop(created);
-    fs::rename(&beside, path).map_err(failed)
+    whole_file::write(path, &file::write(plan)).map_err(failed)
 }

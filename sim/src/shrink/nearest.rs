@@ -1,9 +1,9 @@
 //! The nearest plan that passes: one number of one fault, changed as little as it takes.
 //!
 //! Of each number the end that passes is tried, and then the way to it is halved; of the
-//! nearest found, the way is halved on to the finest step, so that it and the last plan that
-//! still fails lie side by side. What neither fails in the same way nor passes counts as failing: it is not what one looks
-//! for.
+//! nearest found, by how much of the number it changes, the way is halved on to the finest
+//! step. What neither fails in the same way nor passes is not what one looks for: the way
+//! is halved past it, and the last plan known to fail in the same way is kept apart.
 
 use super::Without;
 use super::dial::Dial;
@@ -29,15 +29,31 @@ const FIRST_PART: i64 = 128;
 /// A time is halved no further than to this, µs.
 const FINEST_US: i64 = 100;
 
-/// A number that was halved down: its last value that fails, and the next that passes.
+/// A number that was halved down.
 struct Way {
     fault: usize,
     dial: Dial,
     value: i64,
+    /// Towards which it was halved.
+    end: i64,
+    /// The last that fails in the same way.
     failing: i64,
+    /// The last that does not pass.
+    not_passing: i64,
+    /// The next that passes.
     passing: i64,
     /// `None` while it is only known that the plan passes without the fault.
     verdict: Option<Verdict>,
+}
+
+impl Way {
+    /// How far it is, parts in a million of the number: µs and ppm cannot be compared. Of a
+    /// number that is nothing, of the end.
+    fn change_ppm(&self) -> u128 {
+        let change = u128::from(self.value.abs_diff(self.passing));
+        let whole = self.value.unsigned_abs().max(self.end.unsigned_abs()).max(1);
+        change * 1_000_000 / u128::from(whole)
+    }
 }
 
 /// The nearest plan that passes.
@@ -52,19 +68,28 @@ pub(super) fn find(search: &mut Search<'_>, without: &[Without]) -> Option<Neare
             let verdict = match removed.filter(|_| is_nothing) {
                 Some(verdict) if verdict.is_safe() => None,
                 Some(_) => continue,
-                None => match passes(search, &plan, (position, dial), end) {
-                    None => continue,
-                    passed => passed,
+                None => match try_it(search, &plan, (position, dial), end) {
+                    Tried::Passes(passed) => Some(passed),
+                    _ => continue,
                 },
             };
-            let mut way =
-                Way { fault: position, dial, value, failing: value, passing: end, verdict };
+            let mut way = Way {
+                fault: position,
+                dial,
+                value,
+                end,
+                failing: value,
+                not_passing: value,
+                passing: end,
+                verdict,
+            };
             halve(search, &plan, &mut way, (value - end).abs() / FIRST_PART);
             ways.push(way);
         }
     }
-    let nearest = ways.into_iter().min_by_key(|way| (way.value - way.passing).abs());
-    let nearest = nearest.and_then(|mut way| {
+    // Last those of which only the plan without the fault is known to pass.
+    ways.sort_by_key(|way| (way.verdict.is_none(), way.change_ppm()));
+    let nearest = ways.into_iter().find_map(|mut way| {
         halve(search, &plan, &mut way, 0);
         told(&plan, &way)
     });
@@ -119,30 +144,35 @@ fn with(plan: &Plan, (fault, dial): (usize, Dial), value: i64) -> Plan {
     plan
 }
 
-/// What the plan gives with this number, if it passes.
-fn passes(
-    search: &mut Search<'_>,
-    plan: &Plan,
-    place: (usize, Dial),
-    value: i64,
-) -> Option<Verdict> {
-    let seen = search.see(&with(plan, place, value))?;
-    let fails = seen.signature.as_ref() == Some(&search.target);
-    Some(seen.verdict).filter(|verdict| !fails && verdict.is_safe())
+/// What came of a number.
+enum Tried {
+    Passes(Verdict),
+    FailsInTheSameWay,
+    Neither,
 }
 
-/// Halves the way between what fails and what passes, down to `finest`.
+/// What the plan gives with this number.
+fn try_it(search: &mut Search<'_>, plan: &Plan, place: (usize, Dial), value: i64) -> Tried {
+    match search.see(&with(plan, place, value)) {
+        Some(seen) if seen.signature.as_ref() == Some(&search.target) => Tried::FailsInTheSameWay,
+        Some(seen) if seen.verdict.is_safe() => Tried::Passes(seen.verdict),
+        _ => Tried::Neither,
+    }
+}
+
+/// Halves the way between what does not pass and what does, down to `finest`.
 fn halve(search: &mut Search<'_>, plan: &Plan, way: &mut Way, finest: i64) {
     let grain = if way.dial.is_time() { FINEST_US } else { 1 };
-    while (way.failing - way.passing).abs() > finest.max(grain) && !search.is_over() {
-        let middle = way.passing + (way.failing - way.passing) / 2;
+    while (way.not_passing - way.passing).abs() > finest.max(grain) && !search.is_over() {
+        let middle = way.passing + (way.not_passing - way.passing) / 2;
         let middle = middle / grain * grain;
-        if middle == way.passing || middle == way.failing {
+        if middle == way.passing || middle == way.not_passing {
             return;
         }
-        match passes(search, plan, (way.fault, way.dial), middle) {
-            Some(passed) => (way.verdict, way.passing) = (Some(passed), middle),
-            None => way.failing = middle,
+        match try_it(search, plan, (way.fault, way.dial), middle) {
+            Tried::Passes(passed) => (way.verdict, way.passing) = (Some(passed), middle),
+            Tried::FailsInTheSameWay => (way.failing, way.not_passing) = (middle, middle),
+            Tried::Neither => way.not_passing = middle,
         }
     }
 }

@@ -33,7 +33,8 @@ pub(super) fn all(search: &mut Search<'_>) {
         settings::fewer_servers(search);
         settings::defaults(search);
         strikes::simpler(search);
-        if *search.plan() == before || search.is_over() {
+        // What gave nothing this time gives nothing the next.
+        if *search.plan() == before || search.gives_up() {
             return;
         }
     }

@@ -79,6 +79,15 @@ impl<'a> Search<'a> {
         self.stopped == Some(Stopped::Caller) || self.replays.left() <= self.kept
     }
 
+    /// Whether no more plans can be run, with something left to try: that is noted.
+    pub fn gives_up(&mut self) -> bool {
+        let is_over = self.is_over();
+        if is_over {
+            self.stopped.get_or_insert(Stopped::Limit);
+        }
+        is_over
+    }
+
     /// Why not everything was tried.
     pub fn stopped(&self) -> Option<Stopped> {
         self.stopped
@@ -129,8 +138,7 @@ impl<'a> Search<'a> {
             self.replays.remembered += 1;
             return Some((seen.clone(), None));
         }
-        if self.is_over() {
-            self.stopped.get_or_insert(Stopped::Limit);
+        if self.gives_up() {
             return None;
         }
         self.replays.run += 1;

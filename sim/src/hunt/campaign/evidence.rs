@@ -2,17 +2,19 @@
 //! and what of it is missing.
 //!
 //! A single run can say `safe` of itself. The *claim* needs a clean certificate, a clean
-//! swarm of fresh seeds with its bound, and a planted twin in which the same campaign finds
-//! the bug: a harness that is blind finds nothing anywhere.
+//! swarm of fresh seeds with its bound, and a planted twin in which the same draws find the
+//! bug: a harness that is blind finds nothing anywhere. Where no twin fits, a canary is
+//! hunted, which shows only that the checks work; then the claim is not made.
 
 use std::fmt::Write as _;
 
 use super::Identity;
-use crate::check::Verdict;
+use crate::check::{Language, Verdict};
 use crate::hunt::Quarry;
 use crate::hunt::book::Book;
 use crate::hunt::course::Course;
-use crate::plan::{Draws, Fence};
+use crate::plan::{Fence, Seed};
+use crate::planted;
 use crate::report::layout::{counted, grouped};
 
 /// How often the twin's bug must be found.
@@ -21,14 +23,46 @@ pub const TWIN_FINDS: u64 = 10;
 /// After how many seeds without it the harness counts as blind.
 pub const TWIN_SEEDS: u64 = 1_000;
 
-/// The planted twin of a hunted storm: the same with its protection taken away. It must
-/// fail.
-pub fn twin(quarry: &Quarry) -> Quarry {
-    let twin = match quarry.fence {
-        Fence::Off => Quarry { lock: "none".to_owned(), ..quarry.clone() },
-        Fence::Write | Fence::Full => Quarry { fence: Fence::Off, ..quarry.clone() },
+/// What the hunt of a twin shows, if its bug is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Witness {
+    /// That the campaign's faults find a bug that needs them.
+    PlantedTwin,
+    /// That the checks see a lock that fails by itself, and no more.
+    Canary,
+}
+
+impl Witness {
+    /// `planted twin`, `canary`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Witness::PlantedTwin => "planted twin",
+            Witness::Canary => "canary",
+        }
+    }
+}
+
+/// The lock planted where no fence can be taken away: it lets in whoever has waited long
+/// enough. Only faults make anybody wait so long: of seeds that draw widely one in five
+/// shows it, of calm ones none.
+const PLANTED: &str = "planted/open-on-timeout";
+
+/// The twin of a hunted storm, which must fail: the same without its fence, or with a
+/// planted lock where one fits the scenario; in the end without a lock at all. Seeds draw
+/// for it what they draw for the campaign. `None` where the campaign's settings allow none.
+pub fn twin(quarry: &Quarry) -> Option<(Quarry, Witness)> {
+    let unfenced = Quarry { fence: Fence::Off, ..quarry.clone() };
+    let planted = planted::find(PLANTED).filter(|(bug, _)| bug.scenario == quarry.scenario);
+    let planted = planted.map(|_| Quarry { lock: PLANTED.to_owned(), ..unfenced.clone() });
+    let canary = Quarry { lock: "none".to_owned(), ..unfenced.clone() };
+    let twin = match (quarry.faults, quarry.fence) {
+        (false, _) => None,
+        (true, Fence::Off) => planted.filter(|planted| planted.lock != quarry.lock),
+        (true, Fence::Write | Fence::Full) => Some(unfenced),
     };
-    Quarry { faults: true, draws: Draws::Wide, ..twin }
+    let twin = twin.map(|twin| (twin, Witness::PlantedTwin));
+    let mut twins = [twin, Some((canary, Witness::Canary))].into_iter().flatten();
+    twins.find(|(twin, _)| twin.calm_plan(Seed(0)).is_ok())
 }
 
 /// What hunting the twin came to.
@@ -36,6 +70,8 @@ pub fn twin(quarry: &Quarry) -> Quarry {
 pub struct TwinHunt {
     /// The twin.
     pub quarry: Quarry,
+    /// What it shows.
+    pub witness: Witness,
     /// Seeds that were run.
     pub seeds: u64,
     /// Seeds that failed.
@@ -48,10 +84,11 @@ impl TwinHunt {
         self.found >= TWIN_FINDS
     }
 
-    /// `lock none, fence off: its bug was found in 10 of 12 seeds`.
+    /// `the planted twin (lock redis, fence off) fails in 10 of 12 seeds`.
     pub fn line(&self) -> String {
         format!(
-            "the planted twin (lock {}, fence {}) fails in {} of {}",
+            "the {} (lock {}, fence {}) fails in {} of {}",
+            self.witness.name(),
             self.quarry.lock,
             self.quarry.fence.name(),
             grouped(self.found),
@@ -99,10 +136,14 @@ pub fn evidence(
         }
     };
     let seen = match twin {
+        Some(twin) if twin.witness == Witness::Canary => {
+            (false, format!("{}, as it does without any fault", twin.line()))
+        }
         Some(twin) => (twin.is_seen(), twin.line()),
         None => (false, "the planted twin was not hunted".to_owned()),
     };
-    let parts = [("certificate", certificate), ("swarm", swarm), ("planted twin", seen)];
+    let witness = twin.map_or(Witness::PlantedTwin, |twin| twin.witness);
+    let parts = [("certificate", certificate), ("swarm", swarm), (witness.name(), seen)];
     let mut out = format!(
         "# Evidence: {} in {}, fence {}\n\nlockstorm {}, engine {}, seeds from {}.\n\n",
         quarry.lock,
@@ -117,11 +158,21 @@ pub fn evidence(
     for (name, (holds, text)) in &parts {
         let _ = writeln!(out, "| {name} | {} | {text} |", if *holds { "yes" } else { "no" });
     }
-    let claim = match (parts.iter().all(|(_, (holds, _))| *holds), book.verdict().is_safe()) {
-        (true, true) => "All three parts hold: the lock is safe as far as this campaign can say.",
-        (false, true) => "Nothing was found, and the claim *safe* is not made: a part is missing.",
-        _ => "The lock is not safe here.",
-    };
-    let _ = writeln!(out, "\n{claim}");
+    let _ = writeln!(out, "\n{}", claim(book, parts.iter().all(|(_, (holds, _))| *holds)));
     out
+}
+
+/// What is claimed; `all_hold` says whether no part is missing.
+fn claim(book: &Book, all_hold: bool) -> String {
+    let verdict = book.verdict();
+    let claim = match (verdict.is_safe(), all_hold) {
+        (true, true) => "All three parts hold: the lock is safe as far as this campaign can say.",
+        (true, false) => "Nothing was found, and the claim *safe* is not made: a part is missing.",
+        _ if book.tally.ended(Verdict::Violation) > 0 => "The lock is not safe here.",
+        _ => {
+            let word = verdict.word(Language::English);
+            return format!("Nothing can be said of the lock: the campaign came to *{word}*.");
+        }
+    };
+    claim.to_owned()
 }

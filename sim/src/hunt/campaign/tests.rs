@@ -189,10 +189,75 @@ fn what_people_read() {
             book.add(&course, &step, &made_up(&step));
         }
     }
-    let twin = evidence::TwinHunt { quarry: evidence::twin(quarry), seeds: 12, found: 10 };
+    let (planted, witness) = evidence::twin(quarry).unwrap();
+    let twin = evidence::TwinHunt { quarry: planted, witness, seeds: 12, found: 10 };
     let told = told();
     insta::assert_snapshot!("summary", markdown::summary(&identity, &book, &course, &told));
     let evidence = evidence::evidence(&identity, &book, &course, Some(&twin));
     insta::assert_snapshot!("evidence", evidence);
     assert!(book.rests_on(&course).is_empty(), "it is not safe");
+}
+
+#[test]
+fn a_twin_draws_what_the_campaign_draws_and_a_canary_claims_nothing() {
+    use evidence::Witness::{Canary, PlantedTwin};
+
+    let quarry = Quarry::new;
+    let calm = Quarry { faults: false, ..quarry("redis-single", "redis", Fence::Full) };
+    for (quarry, witness, lock) in [
+        (quarry("redis-failover", "redis", Fence::Full), PlantedTwin, "redis"),
+        (quarry("redis-single", "redis", Fence::Off), PlantedTwin, "planted/open-on-timeout"),
+        (quarry("redis-single", "planted/open-on-timeout", Fence::Off), Canary, "none"),
+        (quarry("redlock-five", "redlock", Fence::Off), Canary, "none"),
+        (calm, Canary, "none"),
+    ] {
+        let twin = Quarry { lock: lock.to_owned(), fence: Fence::Off, ..quarry.clone() };
+        assert_eq!(evidence::twin(&quarry), Some((twin, witness)));
+    }
+}
+
+/// The last line of the evidence of a campaign whose runs all came to this.
+fn claim_of(verdict: Verdict, witness: evidence::Witness) -> String {
+    let identity =
+        Identity { quarry: Quarry::new("redis-single", "redis", Fence::Off), ..identity() };
+    let Identity { quarry, seeds, .. } = &identity;
+    let engine = crate::engine::event::EventEngine;
+    let mut course =
+        Course::new(quarry, &engine, Strategy::Portfolio, *seeds, Some(5_000), false).unwrap();
+    let mut book = Book::default();
+    loop {
+        let round = course.next_round();
+        if round.is_empty() {
+            break;
+        }
+        for step in round {
+            let summary = Summary {
+                verdict,
+                signature: verdict.id().to_owned(),
+                faults_showed: 1,
+                trouble: None,
+                ..Summary::lost(step.task.seed(), String::new())
+            };
+            course.note(&step, &summary);
+            book.add(&course, &step, &summary);
+        }
+    }
+    let quarry = quarry.clone();
+    let twin = evidence::TwinHunt { quarry, witness, seeds: 12, found: 10 };
+    let text = evidence::evidence(&identity, &book, &course, Some(&twin));
+    text.lines().last().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn what_is_claimed_follows_from_all_runs() {
+    use evidence::Witness::{Canary, PlantedTwin};
+
+    let told = [
+        claim_of(Verdict::Safe, PlantedTwin),
+        claim_of(Verdict::Safe, Canary),
+        claim_of(Verdict::Violation, PlantedTwin),
+        claim_of(Verdict::Unknown, PlantedTwin),
+        claim_of(Verdict::Internal, PlantedTwin),
+    ];
+    insta::assert_snapshot!(told.join("\n"));
 }

@@ -18,15 +18,15 @@ use crate::program::exit::Failure;
 /// Seeds of the twin that are run before it is asked whether they were enough.
 const TWIN_ROUND: u64 = 100;
 
-/// Hunts the planted twin of a campaign that has found nothing: the same storm without its
+/// Hunts the twin of a campaign that has found nothing: the same storm without its
 /// protection must fail, or the harness is blind.
 pub fn twin(setup: &Setup, walk: &Walk<'_>) -> Result<Option<TwinHunt>, Failure> {
     let is_whole = setup.shard.is_none();
     if !setup.is_campaign || !is_whole || !walk.book.verdict().is_safe() {
         return Ok(None);
     }
-    let quarry = evidence::twin(&setup.quarry);
-    let mut twin = TwinHunt { quarry, seeds: 0, found: 0 };
+    let Some((quarry, witness)) = evidence::twin(&setup.quarry) else { return Ok(None) };
+    let mut twin = TwinHunt { quarry, witness, seeds: 0, found: 0 };
     while !twin.is_seen() && twin.seeds < TWIN_SEEDS {
         let seed = |offset| Seed(setup.seeds.first.0.wrapping_add(twin.seeds + offset));
         let tasks: Vec<Task> = (0..TWIN_ROUND).map(|offset| Task::Drawn(seed(offset))).collect();
