@@ -699,12 +699,12 @@ fn what_was_told_untruly_is_told_as_it_was() {
         ),
         ("redis-long-lease", 0x26, "the only server, restarted with an empty memory"),
         ("redis-long-lease", 0x3d, "the only server, restarted with an empty memory"),
-        ("redis-failover", 0x24, "redis-2, the new master, is 2.45s ahead of redis-1's"),
         ("redis-failover", 0x39, "redis-2, the new master, is 820ms ahead of redis-1's"),
         ("redis-failover", 0x98, "A cut held up an operation"),
-        ("redis-failover", 0x2c, "Split brain: redis-1 was cut off and replaced by redis-2"),
+        ("redis-failover", 0xa8, "redis-3 had died and come back while it was being replaced"),
+        ("redis-failover", 0x3d, "Split brain: redis-1 was cut off and replaced by redis-2"),
         ("redis-failover", 0x30, "Split brain: redis-1 was cut off and replaced by redis-2"),
-        ("redis-failover", 0x120, "Split brain: redis-1 was cut off and replaced by redis-2"),
+        ("redis-failover", 0x4e, "Split brain: redis-1 was cut off and replaced by redis-2"),
         ("redis-long-lease", 0xd8, "The clock of redis-1 runs fast (+5%)"),
     ] {
         let run = run(scenario, Fence::Off, seed);
