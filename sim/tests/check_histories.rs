@@ -178,6 +178,7 @@ fn clocks_that_are_not_known_well_enough_make_the_verdict_unknown() {
     let (_, told) = checked("clocks.ndjson", text.as_bytes(), &["--clock-uncertainty", "5ms"]);
     assert!(told.contains("neither shown nor"), "{told}");
     assert_eq!(code(&["--clock-uncertainty", "5"]), 64);
+    assert_eq!(code(&["--clock-uncertainty", "nobody=5ms"]), 64);
 }
 
 // -- Jepsen's ---------------------------------------------------------------------------

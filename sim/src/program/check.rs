@@ -1,5 +1,6 @@
 //! `lockstorm check`: a recorded history, read, judged, told.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
@@ -17,6 +18,7 @@ use super::say::{manner, say};
 pub fn check(arguments: &CheckArguments) -> Result<u8, Failure> {
     let name = name(&arguments.file);
     let mut recorded = read_any(arguments, &name).map_err(Failure::usage)?;
+    every_host_is_there(arguments, &recorded)?;
     let clocks = &mut recorded.history.clock_uncertainty;
     for (host, time) in &arguments.clock_uncertainty {
         match host {
@@ -40,6 +42,23 @@ pub fn check(arguments: &CheckArguments) -> Result<u8, Failure> {
         Format::Json => say(told.json()),
     }
     Ok(judgement.verdict.exit_code())
+}
+
+/// Refuses the uncertainty of a host that did nothing: a name that is written wrongly would
+/// leave the clock it means without any.
+fn every_host_is_there(arguments: &CheckArguments, recorded: &Recorded) -> Result<(), Failure> {
+    let hosts: BTreeSet<&str> = recorded.history.iter().map(|event| &*event.node).collect();
+    let named = arguments.clock_uncertainty.iter().filter_map(|(host, _)| host.as_deref());
+    match named.into_iter().find(|host| !hosts.contains(host)) {
+        None => Ok(()),
+        Some(stranger) => {
+            let hosts: Vec<&str> = hosts.into_iter().collect();
+            Err(Failure::usage(format!(
+                "--clock-uncertainty: no event is of the host {stranger:?}; there are: {}",
+                hosts.join(", ")
+            )))
+        }
+    }
 }
 
 fn name(path: &Path) -> String {
