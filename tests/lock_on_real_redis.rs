@@ -126,7 +126,7 @@ fn with_tokens() -> Options {
 
 /// Gives up soon on a server that holds its replies back.
 fn impatient() -> Options {
-    Options { command_timeout: Duration::from_millis(150), ..Options::new(LEASE) }
+    Options { command_timeout: Duration::from_millis(600), ..Options::new(LEASE) }
 }
 
 async fn take(lock: &dyn Lock, key: &str, owner: &str) -> Result<Guard, LockError> {
@@ -216,7 +216,7 @@ async fn a_reply_that_comes_too_late_is_indeterminate_and_taken_back() {
     let bench = bench!();
     let lock = bench.lock(impatient());
     take(&lock, "warm", "a").await.unwrap().release().await;
-    bench.server.tell("CLIENT PAUSE 220 ALL");
+    bench.server.tell("CLIENT PAUSE 900 ALL");
     let error = take(&lock, "k", "a").await.unwrap_err();
     assert!(matches!(error, LockError::Indeterminate { .. }), "{error}");
     // Long before the lease ends.
