@@ -2,7 +2,7 @@
 //! found, never over another plan.
 
 use std::fs;
-use std::io::{ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use lockstorm_sim::plan::{Plan, file};
@@ -12,6 +12,15 @@ use super::exit::Failure;
 /// A folder for plans.
 #[derive(Debug)]
 pub struct PlanFolder(PathBuf);
+
+/// A file that is gone when its writing is over, however it ended.
+struct Part(PathBuf);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
 
 impl PlanFolder {
     /// Opens it, and makes it where it is not there.
@@ -32,31 +41,34 @@ impl PlanFolder {
         let text = file::write(plan);
         let fence = plan.fence.name();
         let stem = format!("{}-{}-{fence}-{}", plan.scenario, plan.lock.name, plan.seed);
+        let failed = |name: &str, error: std::io::Error| {
+            let mend = "make room, or look at the folder's rights; plans written so far stay";
+            let path = self.0.join(name);
+            Failure::usage(format!("{}: cannot be written: {error}; {mend}", path.display()))
+        };
+        // Whole before it has its name: whoever is killed leaves no half of a plan, which the
+        // next would take for another one.
+        let part = Part(self.0.join(format!(".{stem}.part")));
+        fs::write(&part.0, &text).map_err(|error| failed(&format!("{stem}.toml"), error))?;
         for number in 1_u32.. {
             let name = match number {
                 1 => format!("{stem}.toml"),
                 _ => format!("{stem}-{number}.toml"),
             };
-            let path = self.0.join(name);
-            let failed = |error: std::io::Error| {
-                let mend = "make room, or look at the folder's rights; plans written so far stay";
-                Failure::usage(format!("{}: cannot be written: {error}; {mend}", path.display()))
-            };
-            match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(mut created) => {
-                    if let Err(error) = created.write_all(text.as_bytes()) {
-                        // Half a plan is none.
-                        let _ = fs::remove_file(&path);
-                        return Err(failed(error));
-                    }
-                    return Ok(path);
-                }
+            let path = self.0.join(&name);
+            match fs::hard_link(&part.0, &path) {
+                Ok(()) => return Ok(path),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     if fs::read_to_string(&path).is_ok_and(|there| there == text) {
                         return Ok(path);
                     }
                 }
-                Err(error) => return Err(failed(error)),
+                // A file system without links.
+                Err(_) if !path.exists() => {
+                    fs::rename(&part.0, &path).map_err(|error| failed(&name, error))?;
+                    return Ok(path);
+                }
+                Err(error) => return Err(failed(&name, error)),
             }
         }
         Err(Failure::internal("there are too many plans of one name"))
