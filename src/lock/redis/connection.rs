@@ -47,6 +47,23 @@ pub(super) struct Live {
     ended: Arc<AtomicBool>,
 }
 
+/// Where a request went out that is not answered.
+#[derive(Clone, Default)]
+pub(super) struct Unanswered(Arc<Mutex<Option<Arc<Live>>>>);
+
+impl Unanswered {
+    /// `None` once it is answered.
+    pub(super) fn set(&self, live: Option<Arc<Live>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = live;
+    }
+
+    /// If it is open still.
+    pub(super) fn take(&self) -> Option<Arc<Live>> {
+        let live = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        live.filter(|live| live.is_open())
+    }
+}
+
 /// A channel that is listened to, until this is dropped.
 pub(super) struct Listening {
     /// Woken by whatever is heard, and when the connection ends.

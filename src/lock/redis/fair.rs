@@ -42,13 +42,13 @@
 //! - **The server's clock.** Silence is counted on its wall clock: one that steps forward
 //!   drops the whole queue, one that steps back keeps dead waiters for as long.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Script;
 
 use super::Record;
-use super::connection::Live;
+use super::connection::{Live, Unanswered};
 use super::endpoint::Endpoint;
 use super::failure::Failure;
 use super::options::{Fencing, InvalidOptions, Options};
@@ -89,22 +89,6 @@ struct Queue {
     records: Arc<Records>,
     waiter_timeout: Duration,
     stand: Script,
-}
-
-/// Where a request went out that is not answered.
-#[derive(Clone, Default)]
-struct Unanswered(Arc<Mutex<Option<Arc<Live>>>>);
-
-impl Unanswered {
-    fn set(&self, live: Option<Arc<Live>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = live;
-    }
-
-    /// If it is open still.
-    fn take(&self) -> Option<Arc<Live>> {
-        let live = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        live.filter(|live| live.is_open())
-    }
 }
 
 impl FairLock {

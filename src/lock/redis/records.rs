@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use redis::{RedisResult, Value};
 
-use super::connection::{Connection, Live};
+use super::connection::{Connection, Live, Unanswered};
 use super::endpoint::Endpoint;
 use super::failure::Failure;
 use super::options::{Fencing, InvalidOptions, Options};
@@ -130,14 +130,39 @@ impl Records {
         Ok(Some(taken))
     }
 
-    /// Asks for the record once and does nothing about it if no answer comes.
+    /// Asks for the record once and does nothing about it if no answer comes but to keep
+    /// where it was `unanswered`.
     pub(super) async fn take_unsettled(
         &self,
         key: &str,
         owner: &Owner,
+        unanswered: &Unanswered,
     ) -> Result<Option<Taken>, Failure> {
         let live = self.connection.ready().await?;
-        self.take_on(&live, key, owner).await
+        unanswered.set(Some(live.clone()));
+        let answer = self.take_on(&live, key, owner).await;
+        if !matches!(answer, Err(Failure::NoReply { .. })) {
+            unanswered.set(None);
+        }
+        answer
+    }
+
+    /// Deletes the record if it still names `owner`, as a future of its own: behind the
+    /// request for it, if that is `unanswered`.
+    pub(super) fn taking_back(
+        records: &Arc<Records>,
+        key: &str,
+        owner: &Owner,
+        unanswered: &Unanswered,
+    ) -> BoxFuture<'static, ()> {
+        let (records, key, owner) = (records.clone(), key.to_owned(), owner.clone());
+        let unanswered = unanswered.clone();
+        Box::pin(async move {
+            match unanswered.take() {
+                Some(live) => drop(records.take_back(live, &key, &owner).await),
+                None => drop(records.release(&key, &owner).await),
+            }
+        })
     }
 
     async fn take_on(

@@ -67,6 +67,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use super::connection::Unanswered;
 use super::endpoint::Endpoint;
 use super::failure::Failure;
 use super::options::{Fencing, InvalidOptions, Options};
@@ -178,19 +179,24 @@ impl Redlock {
         let servers = &self.servers;
         // Whatever was taken is given back unless the round is won, be it for want of a
         // majority or because the caller lost interest.
+        let unanswered: Vec<Unanswered> =
+            servers.records.iter().map(|_| Unanswered::default()).collect();
         let mut unsettled = Unsettled::new(&servers.host, {
             let (servers, key, owner) = (servers.clone(), key.to_owned(), owner.clone());
+            let unanswered = unanswered.clone();
             move || -> BoxFuture<'static, ()> {
-                let releasing = servers.releasing(&key, &owner);
-                Box::pin(async move {
-                    // Best effort: the lease ends what this cannot.
-                    let _ = releasing.await;
-                })
+                let each = servers.records.iter().zip(&unanswered);
+                let mut undoings = Together::of(each.map(|(records, unanswered)| {
+                    Records::taking_back(records, &key, &owner, unanswered)
+                }));
+                // Best effort: the lease ends what this cannot.
+                Box::pin(async move { while undoings.next().await.is_some() {} })
             }
         });
         let began = servers.host.monotonic();
         let mut tally = Tally::of(servers.records.len());
-        let asks = servers.records.iter().map(|records| records.take_unsettled(key, owner));
+        let asks = servers.records.iter().zip(&unanswered);
+        let asks = asks.map(|(records, unanswered)| records.take_unsettled(key, owner, unanswered));
         match self.ask {
             Ask::OneAfterAnother => {
                 for ask in asks {

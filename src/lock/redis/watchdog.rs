@@ -37,7 +37,7 @@
 //!
 //! # Takeover
 //! A holder that dies keeps others out until its last renewal's lease ends: the bound is
-//! that of [`redis`](super), the lease, one retry and four command timeouts. A holder
+//! that of [`redis`](super), the lease, one retry and the command timeouts. A holder
 //! that lives and does nothing (a hung thread, a wait without end) is renewed *for ever*,
 //! unless [`WatchdogOptions::max_hold`] ends it.
 //!
