@@ -1,0 +1,197 @@
+//! Does a report say only what happened?
+//!
+//! Every sentence of a why has a precondition. It is looked up here in the run's own
+//! history and plan, by means of its own: nothing of what chose the sentence is used.
+//! A sentence that is not known here fails: whoever writes one says what must be true.
+//!
+//! Order of things: [`told`] is what is looked up, [`records`], [`clocks`] and [`holders`] are the
+//! preconditions, [`RULES`] says which sentence has which, and the sweeps are at the end.
+
+mod clocks;
+mod holders;
+mod records;
+mod told;
+
+use std::collections::BTreeMap;
+
+use lockstorm_sim::engine::event::EventEngine;
+use lockstorm_sim::history::{FaultFamily, What};
+use lockstorm_sim::hunt::Quarry;
+use lockstorm_sim::plan::{Fence, Seed};
+use lockstorm_sim::report::story::{MOST_STEPS, Story};
+use lockstorm_sim::report::subject::Subject;
+use lockstorm_sim::report::why;
+use lockstorm_sim::storm::{self, Run};
+
+use clocks::*;
+use holders::*;
+use records::*;
+use told::Told;
+
+/// What a sentence begins with, or has in it, and its precondition.
+type Rule = (&'static str, fn(&Told<'_>));
+
+const RULES: [Rule; 31] = [
+    ("restarted with an empty memory (no persistence) and granted the lock again.", restarted),
+    ("restarted with an empty memory (no persistence) before another was master", restarted),
+    ("restarted with an empty memory (no persistence): the record was gone.", restarted),
+    ("restarted with an empty memory (no persistence), and ", restarted_then_replaced),
+    ("The lock was acknowledged before a replica had it; failover chose", behind_and_died),
+    ("had the record: replication is asynchronous, and the client was told before.", died),
+    ("had died and come back while it was being replaced", came_back),
+    ("could not be reached and was replaced by", unreachable),
+    ("became master without the record", promoted_without),
+    ("Split brain: ", split_brain),
+    ("Two masters counted tokens, each for itself", split_brain),
+    ("A lease is kept as the wall time of its end", moved_clock),
+    ("jumped", stepped_clock),
+    ("runs fast (", fast_clock),
+    ("Somebody removed a record", removed),
+    ("One server granted the lock to both", one_server),
+    ("The holder stood still beyond its lease", asleep_at_the_end),
+    ("The holder stood still for a while", paused_meanwhile),
+    ("The resource stood still while", resource_paused),
+    ("The network held up what the holder did", network_held_up),
+    ("The holder's clock runs slow", slow_clock),
+    ("The holder worked longer than its lease", outlasted),
+    ("A cut held up an operation until its holder had left", late_by_a_cut),
+    ("A slow link held up an operation until its holder had left", late_by_a_slow_link),
+    ("An operation was still on its way when its holder had left", late),
+    ("There was no lock between them", |told| assert_eq!(told.plan.lock.name, "none")),
+    ("Somebody acted without a grant", not_granted),
+    ("The holder died, and its record outlived it", holder_died),
+    ("The record outlived its holder", record_outlived),
+    ("The counter behind the tokens went back when a server", promoted_without_the_count),
+    ("The counter behind the tokens went back when redis", restarted_without_the_count),
+];
+
+/// Whatever the sentence: the faults that are blamed are told, could have mattered,
+/// and did something.
+fn blame_is_told(told: &Told<'_>) {
+    assert!(told.story.steps.len() <= MOST_STEPS);
+    for blamed in &told.blame.faults {
+        let kind = &told.plan.faults[blamed.fault].kind;
+        let steps = told.story.steps.iter().filter_map(|step| told.history.get(step.event?));
+        let began = steps.filter(
+            |event| matches!(event.what, What::FaultBegan { fault, .. } if fault == blamed.fault),
+        );
+        assert_eq!(began.count(), 1, "{kind:?} is told");
+        let touched = told.events().find(
+            |event| matches!(event.what, What::FaultTouched { fault, .. } if fault == blamed.fault),
+        );
+        assert!(touched.expect("it touched something").at_us <= told.finding.to_us);
+        let since_us = match ["Split brain", "Two masters", "had died and come back"]
+            .iter()
+            .any(|part| told.why.contains(part))
+        {
+            true => 0,
+            false => told.blame.owners.iter().map(|owner| told.set(owner).at_us).min().unwrap_or(0),
+        };
+        assert!(told.at_work(blamed.fault, since_us, told.finding.to_us), "{kind:?} was at work");
+        if blamed.family == FaultFamily::ReplicationStall {
+            let parts = [
+                "acknowledged before a replica had it",
+                "which did not have the record",
+                "without its latest value",
+            ];
+            assert!(parts.iter().any(|part| told.why.contains(part)), "{kind:?}: {}", told.why);
+        }
+    }
+}
+
+/// The rule of a run's why; `None` for a run in which nothing was found.
+fn judged(run: &Run) -> Option<&'static str> {
+    let subject = Subject::of(&run.history, &run.judgement)?;
+    let why = why::why(&run.history, &run.plan, &subject);
+    let story = Story::of(&run.history, &run.plan, &subject);
+    let (history, plan, blame) = (&run.history, &run.plan, subject.blame());
+    let finding = subject.harm.unwrap_or(subject.finding);
+    let told = Told { plan, history, finding, blame, why, story };
+    let rule = RULES.iter().find(|(part, _)| told.why.contains(part));
+    let (part, rule) = rule.unwrap_or_else(|| panic!("no precondition is known of: {}", told.why));
+    rule(&told);
+    blame_is_told(&told);
+    Some(part)
+}
+
+fn quarry(scenario: &str, fence: Fence) -> Quarry {
+    Quarry::new(scenario, "redis", fence)
+}
+
+fn run(scenario: &str, fence: Fence, seed: u64) -> Run {
+    let plan = quarry(scenario, fence).plan(Seed(seed)).unwrap();
+    storm::run(&plan, &EventEngine)
+}
+
+/// Holds `seeds` against their runs; how often each sentence was said.
+fn sweep(scenario: &str, fence: Fence, seeds: std::ops::Range<u64>) -> BTreeMap<&'static str, u32> {
+    let mut said: BTreeMap<&'static str, u32> = BTreeMap::new();
+    let mut untrue = Vec::new();
+    for seed in seeds {
+        let run = run(scenario, fence, seed);
+        let judge = std::panic::AssertUnwindSafe(|| judged(&run));
+        match std::panic::catch_unwind(judge) {
+            Ok(part) => *said.entry(part.unwrap_or("nothing")).or_default() += 1,
+            Err(_) => untrue.push(format!("{seed:#x}")),
+        }
+    }
+    println!("{scenario}: {said:#?}");
+    assert!(untrue.is_empty(), "{scenario}: untrue reports of seeds {}", untrue.join(", "));
+    said
+}
+
+#[test]
+fn every_why_of_three_hundred_failovers_is_true() {
+    let said = sweep("redis-failover", Fence::Off, 0..300);
+    for part in ["acknowledged before a replica", "restarted with an empty memory", "Split brain"] {
+        assert!(said.keys().any(|said| said.contains(part)), "never said: {part}");
+    }
+}
+
+#[test]
+fn every_why_of_a_hundred_long_leases_is_true() {
+    let said = sweep("redis-long-lease", Fence::Off, 0..100);
+    assert!(said.keys().any(|said| said.contains("restarted with an empty memory")));
+}
+
+#[test]
+fn every_why_behind_a_fence_is_true() {
+    sweep("redis-failover", Fence::Full, 0..60);
+}
+
+/// Each was told untruly once.
+#[test]
+fn what_was_told_untruly_is_told_as_it_was() {
+    for (scenario, seed, part) in [
+        (
+            "redis-failover",
+            0x5,
+            "before another was master in its place, and granted the lock again",
+        ),
+        (
+            "redis-failover",
+            0x22,
+            "before another was master in its place, and granted the lock again",
+        ),
+        (
+            "redis-failover",
+            0xbe,
+            "before another was master in its place, and granted the lock again",
+        ),
+        ("redis-long-lease", 0x26, "the only server, restarted with an empty memory"),
+        ("redis-long-lease", 0x3d, "the only server, restarted with an empty memory"),
+        ("redis-failover", 0x39, "redis-2, the new master, is 820ms ahead of redis-1's"),
+        ("redis-failover", 0x98, "A cut held up an operation"),
+        ("redis-failover", 0xa8, "redis-3 had died and come back while it was being replaced"),
+        ("redis-failover", 0x3d, "Split brain: redis-1 was cut off and replaced by redis-2"),
+        ("redis-failover", 0x30, "Split brain: redis-1 was cut off and replaced by redis-2"),
+        ("redis-failover", 0x4e, "Split brain: redis-1 was cut off and replaced by redis-2"),
+        ("redis-long-lease", 0xd8, "The clock of redis-1 runs fast (+5%)"),
+    ] {
+        let run = run(scenario, Fence::Off, seed);
+        let subject = Subject::of(&run.history, &run.judgement).unwrap();
+        let why = why::why(&run.history, &run.plan, &subject);
+        assert!(why.contains(part), "{scenario} {seed:#x}: {why}");
+        judged(&run);
+    }
+}
