@@ -78,6 +78,7 @@ pub mod reentrant;
 mod renewal;
 mod script;
 pub mod sentinel;
+mod together;
 mod unsettled;
 pub mod wait;
 pub mod watchdog;
@@ -85,11 +86,13 @@ pub mod watchdog;
 pub use endpoint::Endpoint;
 pub use options::{Credentials, Fencing, InvalidOptions, Options};
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::failure::Failure;
 use self::patience::until_granted;
-use self::records::Records;
+use self::records::{Records, Taken};
 use super::{Guard, GuardBackend, Lock, LockError, Owner, Release};
 use crate::host::{BoxFuture, Host};
 
@@ -116,20 +119,6 @@ impl RedisLock {
     pub fn options(&self) -> &Options {
         self.records.options()
     }
-
-    async fn acquire_within(
-        &self,
-        key: &str,
-        owner: &Owner,
-        patience: Duration,
-    ) -> Result<Guard, LockError> {
-        let records = &self.records;
-        let retry = records.options().retry;
-        let granted =
-            until_granted(records.host(), retry, patience, || records.take(key, owner)).await?;
-        let record = Record { records: records.clone(), key: key.to_owned(), owner: owner.clone() };
-        Ok(Guard::new(records.host().clone(), records.grant(key, owner, granted), record))
-    }
 }
 
 impl Lock for RedisLock {
@@ -139,12 +128,29 @@ impl Lock for RedisLock {
         owner: &'a Owner,
         patience: Duration,
     ) -> BoxFuture<'a, Result<Guard, LockError>> {
-        Box::pin(self.acquire_within(key, owner, patience))
+        Box::pin(guarded(&self.records, key, owner, patience, || self.records.take(key, owner)))
     }
 
     fn takeover_bound(&self) -> Duration {
         self.records.takeover_bound()
     }
+}
+
+/// Tries until granted, as [`until_granted`] does; the guard is of one record, which nobody
+/// renews.
+async fn guarded<F>(
+    records: &Arc<Records>,
+    key: &str,
+    owner: &Owner,
+    patience: Duration,
+    take: impl FnMut() -> F,
+) -> Result<Guard, LockError>
+where
+    F: Future<Output = Result<Option<Taken>, Failure>>,
+{
+    let taken = until_granted(records.host(), records.options().retry, patience, take).await?;
+    let record = Record { records: records.clone(), key: key.to_owned(), owner: owner.clone() };
+    Ok(Guard::new(records.host().clone(), records.grant(key, owner, taken), record))
 }
 
 /// The record behind a guard that nobody renews.

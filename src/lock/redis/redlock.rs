@@ -58,13 +58,15 @@
 //!   their wall clocks (Kleppmann, "How to do distributed locking", 2016).
 //! - **A pause beyond the validity**, between the check and the write: without tokens no
 //!   fence can stop it.
+//! - **A release of an earlier round that arrives late.** All rounds of one acquire write
+//!   the same owner, as in the implementations that people use; a release that the network
+//!   holds up can so delete the vote that a later round has won at the same server. It goes
+//!   out behind the request that it takes back, so one connection is held up through both
+//!   command timeouts while another to the same server is not.
 //! - **A longer wait than the lease** while asking: the round is given up, nobody is
 //!   served.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::connection::Unanswered;
@@ -73,6 +75,7 @@ use super::failure::Failure;
 use super::options::{Fencing, InvalidOptions, Options};
 use super::patience::until_granted;
 use super::records::Records;
+use super::together::Together;
 use super::unsettled::Unsettled;
 use crate::host::{BoxFuture, Host};
 use crate::lock::{Grant, Guard, GuardBackend, Lock, LockError, Owner, Release};
@@ -364,35 +367,6 @@ impl Tally {
             }
             _ => Ok(None),
         }
-    }
-}
-
-/// Futures that run at the same time; their outputs as they come, those that are ready
-/// together in the order in which they were given.
-struct Together<'a, T> {
-    open: Vec<BoxFuture<'a, T>>,
-}
-
-impl<'a, T> Together<'a, T> {
-    fn of<F: Future<Output = T> + Send + 'a>(futures: impl Iterator<Item = F>) -> Self {
-        Together { open: futures.map(|future| Box::pin(future) as BoxFuture<'a, T>).collect() }
-    }
-
-    /// The next output; `None` when all have ended.
-    async fn next(&mut self) -> Option<T> {
-        std::future::poll_fn(|context: &mut Context<'_>| {
-            if self.open.is_empty() {
-                return Poll::Ready(None);
-            }
-            for at in 0..self.open.len() {
-                if let Poll::Ready(output) = Pin::new(&mut self.open[at]).poll(context) {
-                    drop(self.open.remove(at));
-                    return Poll::Ready(Some(output));
-                }
-            }
-            Poll::Pending
-        })
-        .await
     }
 }
 

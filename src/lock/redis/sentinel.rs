@@ -45,11 +45,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Record;
 use super::endpoint::Endpoint;
 use super::failure::Failure;
+use super::guarded;
 use super::options::{InvalidOptions, Options};
-use super::patience::until_granted;
 use super::records::{Records, Taken};
 use crate::host::{BoxFuture, Host};
 use crate::lock::{Guard, Lock, LockError, Owner};
@@ -78,20 +77,6 @@ impl SentinelLock {
         Ok(SentinelLock { records: Records::new(host, endpoint, options)?, sentinels: number })
     }
 
-    async fn acquire_within(
-        &self,
-        key: &str,
-        owner: &Owner,
-        patience: Duration,
-    ) -> Result<Guard, LockError> {
-        let records = &self.records;
-        let retry = records.options().retry;
-        let taken =
-            until_granted(records.host(), retry, patience, || self.take(key, owner)).await?;
-        let record = Record { records: records.clone(), key: key.to_owned(), owner: owner.clone() };
-        Ok(Guard::new(records.host().clone(), records.grant(key, owner, taken), record))
-    }
-
     async fn take(&self, key: &str, owner: &Owner) -> Result<Option<Taken>, Failure> {
         let connection = self.records.connection();
         let confirmed = |live| async move {
@@ -112,7 +97,7 @@ impl Lock for SentinelLock {
         owner: &'a Owner,
         patience: Duration,
     ) -> BoxFuture<'a, Result<Guard, LockError>> {
-        Box::pin(self.acquire_within(key, owner, patience))
+        Box::pin(guarded(&self.records, key, owner, patience, || self.take(key, owner)))
     }
 
     fn takeover_bound(&self) -> Duration {

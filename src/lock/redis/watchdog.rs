@@ -71,9 +71,9 @@ pub struct WatchdogOptions {
     /// out for; it is renewed after each third of it.
     pub redis: Options,
     /// For how long at most a grant is renewed: no lease that is asked for reaches beyond so
-    /// long after the request that took the lock, but for the time that the request for it
-    /// is under way: Redis counts from its arrival. At least the lease. `None`: for as long as the guard
-    /// is held.
+    /// long after the request that took the lock, but for the time that the request for it is
+    /// under way: Redis counts from its arrival. At least the lease. `None`: for as long as the
+    /// guard is held.
     pub max_hold: Option<Duration>,
 }
 
