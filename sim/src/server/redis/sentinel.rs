@@ -10,7 +10,7 @@
 //! master that returns is told to follow only when it has called itself a master for
 //! eight seconds.
 //!
-//! Order of things: settings and observer; `core` is the state machine, in `instance`,
+//! Order of things: settings and observer; `bounds` is what others may tell it; `core` is the state machine, in `instance`,
 //! `link`, `watch`, `election`, `failover`, `refresh` and `hello`; `configuration` is
 //! what outlives a restart; `wire` carries connections to servers and sentinels, `service`
 //! those of clients, who say what is in `command`.
@@ -18,6 +18,7 @@
 //! What it is not: it runs no notification scripts and knows no passwords, and of two
 //! masters that share sentinels it keeps connections for each.
 
+mod bounds;
 mod command;
 mod configuration;
 mod core;

@@ -1,6 +1,7 @@
 //! What sentinels tell each other through the servers that they watch: that they are
 //! there, their epoch, and whom they take for the master. The newer epoch wins.
 
+use super::bounds::{LAST_EPOCH, is_word};
 use super::core::{Core, Me};
 use super::instance::{Address, Master, Ms};
 use crate::server::redis::codec::Reply;
@@ -24,13 +25,17 @@ impl<'a> Hello<'a> {
         else {
             return None;
         };
+        if ![host, id, master_host].into_iter().all(is_word) {
+            return None;
+        }
+        let epoch_of = |text: &str| text.parse().ok().filter(|epoch| *epoch <= LAST_EPOCH);
         Some(Hello {
             from: Address::new(host, port.parse().ok()?),
             id,
-            epoch: epoch.parse().ok()?,
+            epoch: epoch_of(epoch)?,
             name,
             master: Address::new(master_host, master_port.parse().ok()?),
-            config_epoch: config_epoch.parse().ok()?,
+            config_epoch: epoch_of(config_epoch)?,
         })
     }
 }
@@ -85,7 +90,9 @@ impl Core {
             }
         }
         let (me, master) = (&mut self.me, &mut self.masters[index]);
-        master.add_sentinel(hello.id, from.clone(), now);
+        if !master.add_sentinel(hello.id, from.clone(), now) {
+            return;
+        }
         if let Some(added) = master.sentinels.last().filter(|_| !moved) {
             me.tell("+sentinel", master.shown_of(&added.instance));
         }

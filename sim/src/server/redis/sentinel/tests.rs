@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::bounds::{LAST_EPOCH, LONGEST_MS, MOST_MASTERS, MOST_OF_ONE_MASTER};
 use super::command::execute;
 use super::core::{Core, Place};
 use super::instance::{Address, Ms, Role, Stage};
@@ -356,6 +357,45 @@ fn sentinels_are_met_by_their_hellos_and_may_move() {
     );
     core.hello(from("sentinel-3", &A.replace('a', "e")).as_bytes(), T0);
     assert_eq!(told(&mut core), ["+sentinel-invalid-addr", "+sentinel"]);
+}
+
+#[test]
+fn what_strangers_say_is_bounded() {
+    let mut core = core();
+    let from = |host: &str, id: &str, epoch: u64| {
+        format!("{host},26379,{id},{epoch},mymaster,redis-1,6379,0")
+    };
+    // What would count over, or write lines of its own into the file that is kept.
+    for hello in [
+        from("sentinel-9", "d", u64::MAX),
+        from("sentinel-9", "d\nsentinel myid x", 0),
+        from("sentinel 9", "d", 0),
+    ] {
+        core.hello(hello.as_bytes(), T0);
+    }
+    assert_eq!((core.masters[0].sentinels.len(), core.me.current_epoch), (2, 0));
+    for number in 0..2 * MOST_OF_ONE_MASTER {
+        core.hello(from(&format!("host-{number}"), &format!("id-{number}"), 0).as_bytes(), T0);
+    }
+    assert_eq!(core.masters[0].sentinels.len(), MOST_OF_ONE_MASTER);
+    let longest = LONGEST_MS.to_string();
+    for (value, answer) in [(&*longest, "+OK "), ("9223372036854775807", "-ERR Invalid argument")] {
+        let set = ask(&mut core, &["SENTINEL", "SET", "mymaster", "failover-timeout", value]);
+        assert!(set.starts_with(answer), "{set}");
+        let debug = ask(&mut core, &["SENTINEL", "DEBUG", "PUBLISH-PERIOD", value]);
+        assert!(debug.starts_with(answer), "{debug}");
+    }
+    for name in ["two words", "", "a\nb"] {
+        let monitor = ask(&mut core, &["SENTINEL", "MONITOR", name, "redis-1", "6379", "2"]);
+        assert!(monitor.starts_with("-ERR"), "{monitor}");
+    }
+    for number in 0..MOST_MASTERS {
+        ask(&mut core, &["SENTINEL", "MONITOR", &format!("m{number}"), "redis-1", "6379", "2"]);
+    }
+    assert_eq!(core.masters.len(), MOST_MASTERS);
+    // The longest intervals and the last epoch add up.
+    core.hello(from("host-0", "id-0", LAST_EPOCH).as_bytes(), T0);
+    run(&mut core, T0, 3_000, &[]);
 }
 
 #[test]

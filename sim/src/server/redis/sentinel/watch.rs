@@ -1,6 +1,7 @@
 //! The watching half of the timer: connections, PING, INFO, hello; and who is down.
 
 use super::About;
+use super::bounds::{MOST_OF_ONE_MASTER, is_word};
 use super::core::{Me, has_room};
 use super::instance::{Address, Instance, Kind, Master, Ms, Peer, Reconfiguration, Replica, Role};
 use super::link::Expected;
@@ -153,13 +154,17 @@ impl Master {
         if self.replicas.iter().any(|known| known.instance.address.is_same(&address)) {
             return None;
         }
+        if self.replicas.len() == MOST_OF_ONE_MASTER || !is_word(&address.host) {
+            return None;
+        }
         self.replicas.push(Replica::new(address, self.instance.down_after, now));
         self.replicas.last()
     }
 
-    /// Adds a sentinel, unless its id is known.
+    /// Adds a sentinel, unless its id is known, or there are too many.
     pub(super) fn add_sentinel(&mut self, id: &str, address: Address, now: Ms) -> bool {
-        if self.sentinels.iter().any(|known| known.instance.name == id) {
+        let is_known = self.sentinels.iter().any(|known| known.instance.name == id);
+        if is_known || self.sentinels.len() == MOST_OF_ONE_MASTER {
             return false;
         }
         self.sentinels.push(Peer::new(id.to_owned(), address, self.instance.down_after, now));
@@ -247,7 +252,7 @@ impl Instance {
             return;
         }
         self.link.reconnected_at = now;
-        let own = &me.id[..8.min(me.id.len())];
+        let own = me.id.get(..8).unwrap_or(&me.id);
         if self.link.commands.is_none() {
             let mut hello = Vec::new();
             let name = format!("sentinel-{own}-cmd");
@@ -258,7 +263,7 @@ impl Instance {
             self.link.send_ping(now);
         }
         if self.kind != Kind::Sentinel && self.link.subscription.is_none() {
-            let own = &me.id[..8.min(me.id.len())];
+            let own = me.id.get(..8).unwrap_or(&me.id);
             let name = format!("sentinel-{own}-pubsub");
             let mut connection = me.open(&self.address, now);
             let bytes = &mut connection.outgoing;

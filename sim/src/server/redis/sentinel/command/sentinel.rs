@@ -2,6 +2,7 @@
 
 use super::{Call, Outcome, accepts, describe, set, unknown_subcommand, wrong_arity};
 use crate::server::redis::glob;
+use crate::server::redis::sentinel::bounds::{LAST_EPOCH, MOST_MASTERS, is_word};
 use crate::server::redis::sentinel::instance::{Address, Master};
 
 const NO_SUCH_MASTER: &str = "ERR No such master with that name";
@@ -158,7 +159,7 @@ fn is_master_down(call: &mut Call<'_>) -> Outcome {
     let is_down = found.as_ref().is_some_and(|master| !is_tilted && master.instance.s_down);
     let (leader, leader_epoch) = match found {
         Some(master) if candidate != "*" => {
-            let epoch = u64::try_from(epoch).unwrap_or(0);
+            let epoch = u64::try_from(epoch).unwrap_or(0).min(LAST_EPOCH);
             master.vote(&mut core.me, epoch, &candidate, now)
         }
         _ => (None, 0),
@@ -208,7 +209,13 @@ fn monitor(call: &mut Call<'_>) -> Outcome {
     }
     let port = u16::try_from(port).map_err(|_| "ERR Invalid port number.")?;
     let (name, host, now) = (call.text(2), call.text(3), call.now);
+    if !is_word(&name) || !is_word(&host) {
+        return Err("ERR A name, or a host, is one word.".to_owned());
+    }
     let core = &mut call.state.core;
+    if core.masters.len() == MOST_MASTERS {
+        return Err("ERR Too many masters.".to_owned());
+    }
     if core.master(name.as_bytes()).is_some() {
         return Err("ERR Duplicate master name.".to_owned());
     }

@@ -4,6 +4,7 @@
 use super::{Call, Outcome};
 use crate::server::redis::codec::number::parse_integer;
 use crate::server::redis::glob;
+use crate::server::redis::sentinel::bounds::{LONGEST_MS, is_word};
 use crate::server::redis::sentinel::core::Timing;
 use crate::server::redis::sentinel::instance::Ms;
 
@@ -16,7 +17,7 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
         let value = call.arguments.get(index + 1).map(<[u8]>::to_vec);
         let master = call.state.core.master(&name).ok_or("ERR No such master with that name")?;
         let Some(value) = value else { return Err(unknown_option(&call.text(index))) };
-        let number = parse_integer(&value).filter(|number| *number > 0);
+        let number = positive(&value);
         let bad = || {
             format!(
                 "ERR Invalid argument '{}' for SENTINEL SET '{option}'",
@@ -38,6 +39,10 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     }
     call.client.reply.ok();
     Ok(())
+}
+
+fn positive(value: &[u8]) -> Option<i64> {
+    parse_integer(value).filter(|number| (1..=LONGEST_MS).contains(number))
 }
 
 fn small(number: Option<i64>) -> Option<u32> {
@@ -65,7 +70,12 @@ pub(super) fn config(call: &mut Call<'_>) -> Outcome {
         let value = call.text(4);
         let me = &mut call.state.core.me;
         match option.as_str() {
-            "announce-ip" => me.address.host = value,
+            "announce-ip" if is_word(&value) => me.address.host = value,
+            "announce-ip" => {
+                return Err(format!(
+                    "ERR Invalid value '{value}' to SENTINEL CONFIG SET '{option}'"
+                ));
+            }
             "announce-port" => {
                 let port = value.parse().ok();
                 me.announced_port = port.ok_or_else(|| {
@@ -145,7 +155,7 @@ pub(super) fn debug(call: &mut Call<'_>) -> Outcome {
                 "ERR Unknown option or number of arguments for SENTINEL DEBUG '{option}'"
             ));
         };
-        let number = parse_integer(value).filter(|number| *number > 0);
+        let number = positive(value);
         let number = number.ok_or_else(|| {
             let value = String::from_utf8_lossy(value);
             format!("ERR Invalid argument '{value}' for SENTINEL DEBUG '{option}'")
