@@ -225,6 +225,28 @@ fn a_folder_that_takes_nothing_is_one_error_before_anything_is_run() {
 }
 
 #[test]
+fn a_journal_that_lost_a_line_or_its_hunt_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out").display().to_string();
+    let small = ["--strategy", "swarm", "--calm", "--for", "1h", "--seeds", "20", "--out", &out];
+    assert_eq!(hunt(&small).0, 0);
+    let journal = folder.path().join("out/runs.ndjson");
+    let sound = fs::read_to_string(&journal).unwrap();
+    let fifth = sound.lines().nth(4).unwrap();
+    fs::write(&journal, sound.replace(&format!("{fifth}\n"), "")).unwrap();
+    let (code, _, stderr) = hunt(&small);
+    assert_eq!(code, 64);
+    assert!(stderr.contains("is missing before run"), "{stderr}");
+    assert_eq!(fs::read_to_string(&journal).unwrap().lines().count(), 19, "nothing was added");
+    fs::write(&journal, sound).unwrap();
+    assert_eq!(hunt(&small).0, 0);
+    fs::remove_file(folder.path().join("out/campaign.json")).unwrap();
+    let (code, _, stderr) = hunt(&small);
+    assert_eq!(code, 64);
+    assert!(stderr.contains("nothing says of which hunt"), "{stderr}");
+}
+
+#[test]
 fn a_clean_campaign_says_what_it_rests_on_and_that_it_can_see() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out").display().to_string();

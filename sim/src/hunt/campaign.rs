@@ -257,6 +257,18 @@ impl Journal {
         }
     }
 
+    /// What is wrong if this step is not known and later ones are: its run would be written
+    /// behind theirs.
+    pub fn gap(&self, step: &Step) -> Option<String> {
+        let next = self.known.number().filter(|next| *next > step.number)?;
+        let (path, missing) = (self.folder.join(JOURNAL_FILE), step.number);
+        Some(format!(
+            "{}: run {missing} is missing before run {next}; put its line back, or delete that \
+             of {next} and all after it",
+            path.display()
+        ))
+    }
+
     /// The number of the next line that was there; `None` when all were asked for.
     pub fn next_number(&self) -> Option<u64> {
         self.known.number()

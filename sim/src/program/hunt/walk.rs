@@ -90,7 +90,14 @@ impl<'a> Walk<'a> {
                         }
                         self.take(course, &step, &summary);
                     }
-                    None => to_run.push(step),
+                    None => {
+                        let gap = self.journal.as_ref().and_then(|journal| journal.gap(&step));
+                        // Of what was merged, a shard may not have come so far.
+                        if let Some(gap) = gap.filter(|_| !self.read_only) {
+                            return Err(Failure::usage(gap));
+                        }
+                        to_run.push(step);
+                    }
                 }
             }
             if let Some(journal) = &self.journal {
