@@ -22,7 +22,7 @@ use crate::engine::Control;
 use crate::engine::world::{NodeId, Touch, World};
 use crate::history::event::FaultFamily;
 use crate::history::{Name, Recorder};
-use crate::plan::FaultKind;
+use crate::plan::{FaultKind, Struck};
 use crate::server::redis::ReplicationGate;
 use cancel::Cancellations;
 
@@ -120,25 +120,9 @@ pub fn family(kind: &FaultKind) -> FaultFamily {
 
 /// All nodes that a fault strikes; for faults of links, both sides.
 pub fn targets(kind: &FaultKind) -> Vec<Name> {
-    match kind {
-        FaultKind::ProcessCrash { node }
-        | FaultKind::MachineCrash { node }
-        | FaultKind::Pause { node, .. }
-        | FaultKind::ReplicationStall { node }
-        | FaultKind::ClockRate { node, .. }
-        | FaultKind::ClockStep { node, .. }
-        | FaultKind::ClockFreeze { node }
-        | FaultKind::ClockSlew { node, .. }
-        | FaultKind::Cancel { node, .. }
-        | FaultKind::Hang { node }
-        | FaultKind::DiskSlow { node, .. }
-        | FaultKind::DiskStall { node }
-        | FaultKind::DiskError { node } => vec![node.as_str().into()],
-        FaultKind::Partition { from, to, .. }
-        | FaultKind::SlowLink { from, to, .. }
-        | FaultKind::Reset { from, to } => {
-            from.iter().chain(to).map(|name| name.as_str().into()).collect()
-        }
+    match kind.struck() {
+        Struck::Node(node) => vec![node.as_str().into()],
+        Struck::Sides(from, to) => from.iter().chain(to).map(|name| name.as_str().into()).collect(),
     }
 }
 

@@ -7,10 +7,10 @@
 //! Order of things: the value and its parts here; [`time`], [`rate`] and [`seed`] are
 //! its scalars, [`anchor`] names events, [`keys`] is the table of all single
 //! settings, [`mod@file`] reads and writes TOML with errors that point ([`mod@error`]),
-//! [`capsule`] has a plan on one line,
-//! [`scenario`] has the named starting points, [`draw`] draws faults and workloads
-//! from a seed, [`groups`] names the task groups of each node, [`rules`] says what makes
-//! a plan possible.
+//! [`capsule`] has a plan on one line, [`scenario`] has the named starting points,
+//! [`draw`] draws faults and workloads from a seed, [`groups`] names the task groups of
+//! each node, [`struck`] says whom a fault strikes, [`rules`] says what makes a plan
+//! possible.
 
 pub mod anchor;
 pub mod capsule;
@@ -24,6 +24,7 @@ pub mod rate;
 pub mod rules;
 pub mod scenario;
 pub mod seed;
+pub mod struck;
 pub mod time;
 
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,7 @@ pub use draw::Draws;
 pub use error::PlanError;
 pub use rate::Ppm;
 pub use seed::Seed;
+pub use struck::{Struck, StruckMut};
 pub use time::{Micros, SignedMicros};
 
 /// Scalars of a plan are text in every format, read by `FromStr`.

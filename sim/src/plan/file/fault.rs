@@ -6,6 +6,7 @@ use super::document::{Document, Entry, raw};
 use super::read::{Fields, Places};
 use crate::plan::complaint::{Complaint, listed};
 use crate::plan::keys::{Raw, toml_text};
+use crate::plan::struck::Struck;
 use crate::plan::{
     ClockPlan, Fault, FaultKind, Micros, Operation, PlanError, Ppm, SignedMicros, When,
 };
@@ -325,26 +326,12 @@ pub(super) fn write_fault(out: &mut String, fault: &Fault) {
 
 /// The keys of a kind's own.
 fn write_kind(out: &mut String, kind: &FaultKind) {
-    match kind {
-        FaultKind::Partition { from, to, .. }
-        | FaultKind::SlowLink { from, to, .. }
-        | FaultKind::Reset { from, to } => {
+    match kind.struck() {
+        Struck::Node(node) => line(out, "node", node),
+        Struck::Sides(from, to) => {
             node_line(out, "from", from);
             node_line(out, "to", to);
         }
-        FaultKind::ProcessCrash { node }
-        | FaultKind::MachineCrash { node }
-        | FaultKind::Pause { node, .. }
-        | FaultKind::ReplicationStall { node }
-        | FaultKind::ClockRate { node, .. }
-        | FaultKind::ClockStep { node, .. }
-        | FaultKind::ClockFreeze { node }
-        | FaultKind::ClockSlew { node, .. }
-        | FaultKind::Cancel { node, .. }
-        | FaultKind::Hang { node }
-        | FaultKind::DiskSlow { node, .. }
-        | FaultKind::DiskStall { node }
-        | FaultKind::DiskError { node } => line(out, "node", node),
     }
     match kind {
         FaultKind::Pause { group: Some(group), .. } => line(out, "group", group),

@@ -1,6 +1,6 @@
 //! Fewer clients and servers, and knobs as the scenario has them.
 
-use crate::plan::{FaultKind, Plan, When, scenario};
+use crate::plan::{Plan, StruckMut, When, scenario};
 use crate::shrink::replay::Search;
 
 /// Fewer clients. The last one goes; where another is to go it changes names with the last.
@@ -51,9 +51,9 @@ fn strip(plan: &mut Plan, gone: &str) {
         if matches!(&fault.when, When::After { anchor, .. } if anchor.client == gone) {
             return false;
         }
-        match nodes(&mut fault.kind) {
-            Nodes::One(node) => node != gone,
-            Nodes::Sides(from, to) => {
+        match fault.kind.struck_mut() {
+            StruckMut::Node(node) => node != gone,
+            StruckMut::Sides(from, to) => {
                 from.retain(|node| node != gone);
                 to.retain(|node| node != gone);
                 !from.is_empty() && !to.is_empty()
@@ -76,40 +76,10 @@ fn swap(plan: &mut Plan, one: &str, other: &str) {
         if let When::After { anchor, .. } = &mut fault.when {
             renamed(&mut anchor.client);
         }
-        match nodes(&mut fault.kind) {
-            Nodes::One(node) => renamed(node),
-            Nodes::Sides(from, to) => from.iter_mut().chain(to).for_each(renamed),
+        match fault.kind.struck_mut() {
+            StruckMut::Node(node) => renamed(node),
+            StruckMut::Sides(from, to) => from.iter_mut().chain(to).for_each(renamed),
         }
-    }
-}
-
-/// The nodes that a fault strikes.
-pub(super) enum Nodes<'a> {
-    /// One.
-    One(&'a mut String),
-    /// Those on both sides of a link.
-    Sides(&'a mut Vec<String>, &'a mut Vec<String>),
-}
-
-/// The nodes that a fault of this kind strikes.
-pub(super) fn nodes(kind: &mut FaultKind) -> Nodes<'_> {
-    match kind {
-        FaultKind::Partition { from, to, .. }
-        | FaultKind::SlowLink { from, to, .. }
-        | FaultKind::Reset { from, to } => Nodes::Sides(from, to),
-        FaultKind::ProcessCrash { node }
-        | FaultKind::MachineCrash { node }
-        | FaultKind::Pause { node, .. }
-        | FaultKind::ReplicationStall { node }
-        | FaultKind::ClockRate { node, .. }
-        | FaultKind::ClockStep { node, .. }
-        | FaultKind::ClockFreeze { node }
-        | FaultKind::ClockSlew { node, .. }
-        | FaultKind::Cancel { node, .. }
-        | FaultKind::Hang { node }
-        | FaultKind::DiskSlow { node, .. }
-        | FaultKind::DiskStall { node }
-        | FaultKind::DiskError { node } => Nodes::One(node),
     }
 }
 

@@ -1,8 +1,7 @@
 //! Simpler faults: anchored where they were timed, at once where they were delayed, round
 //! where they were crooked, of fewer nodes.
 
-use super::settings::{Nodes, nodes};
-use crate::plan::{Anchor, Micros, When};
+use crate::plan::{Anchor, Micros, StruckMut, When};
 use crate::shrink::dial::{Dial, rounder};
 use crate::shrink::replay::Search;
 use crate::storm::anchors;
@@ -72,7 +71,9 @@ fn fewer_nodes(search: &mut Search<'_>, fault: usize) {
         let mut position = 0;
         loop {
             let mut candidate = search.plan().clone();
-            let Nodes::Sides(from, to) = nodes(&mut candidate.faults[fault].kind) else { return };
+            let StruckMut::Sides(from, to) = candidate.faults[fault].kind.struck_mut() else {
+                return;
+            };
             let side = if of_from { from } else { to };
             if side.len() < 2 || position >= side.len() {
                 break;
