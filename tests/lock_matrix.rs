@@ -51,34 +51,33 @@ fn safe(_: &str) -> Expected {
     Expected::Safe
 }
 
+/// A column whose clients look at their deadline, and whose lock holds.
+const fn withstood(name: &'static str, faults: &'static str) -> Column {
+    Column { name, faults, careless: false, expect: safe, inexpressible: None }
+}
+
 const COLUMNS: &[Column] = &[
-    Column { name: "none", faults: "", careless: false, expect: safe, inexpressible: None },
-    Column {
-        name: "holder crash",
-        faults: r#"
+    withstood("none", ""),
+    withstood(
+        "holder crash",
+        r#"
 [[fault]]
 kind = "process-crash"
 node = "app-1"
 after = "app-1 read 1 applied"
 for = "1s"
 "#,
-        careless: false,
-        expect: safe,
-        inexpressible: None,
-    },
-    Column {
-        name: "holder pause beyond the lease, clients look",
-        faults: r#"
+    ),
+    withstood(
+        "holder pause beyond the lease, clients look",
+        r#"
 [[fault]]
 kind = "pause"
 node = "app-1"
 after = "app-1 read 1 applied"
 for = "4s"
 "#,
-        careless: false,
-        expect: safe,
-        inexpressible: None,
-    },
+    ),
     Column {
         name: "holder pause beyond the lease, clients do not look",
         faults: r#"
@@ -92,22 +91,19 @@ for = "4s"
         expect: |_| Expected::OnlyInside(Kind::EffectInterleaved),
         inexpressible: None,
     },
-    Column {
-        name: "holder hung",
-        faults: r#"
+    withstood(
+        "holder hung",
+        r#"
 [[fault]]
 kind = "hang"
 node = "app-1"
 after = "app-1 read 1 applied"
 for = "4s"
 "#,
-        careless: false,
-        expect: safe,
-        inexpressible: None,
-    },
-    Column {
-        name: "holder cut off",
-        faults: r#"
+    ),
+    withstood(
+        "holder cut off",
+        r#"
 [[fault]]
 kind = "partition"
 from = ["app-1"]
@@ -115,10 +111,7 @@ to = ["redis-1", "redis-2", "redis-3"]
 after = "app-1 read 1 applied"
 for = "4s"
 "#,
-        careless: false,
-        expect: safe,
-        inexpressible: None,
-    },
+    ),
     Column {
         name: "a one-way cut, no reply comes back",
         faults: r#"
@@ -134,39 +127,30 @@ for = "1s"
         expect: safe,
         inexpressible: Some("a one-way cut that delivers after the heal"),
     },
-    Column {
-        name: "reply lost after it was applied",
-        faults: r#"
+    withstood(
+        "reply lost after it was applied",
+        r#"
 [[fault]]
 kind = "reset"
 from = ["app-1"]
 to = ["redis-1", "redis-2", "redis-3"]
 after = "app-1 acquire 2 applied"
 "#,
-        careless: false,
-        expect: safe,
-        inexpressible: None,
-    },
-    Column {
-        name: "reply lost, not applied",
-        faults: r#"
+    ),
+    withstood(
+        "reply lost, not applied",
+        r#"
 [[fault]]
 kind = "reset"
 from = ["app-1"]
 to = ["redis-1", "redis-2", "redis-3"]
 after = "app-1 acquire 2 invoked"
 "#,
-        careless: false,
-        expect: safe,
-        inexpressible: None,
-    },
-    Column {
-        name: "a server's clock 500 ppm fast",
-        faults: "[[clock]]\nnode = \"redis-1\"\nrate = \"+500ppm\"\n",
-        careless: false,
-        expect: safe,
-        inexpressible: None,
-    },
+    ),
+    withstood(
+        "a server's clock 500 ppm fast",
+        "[[clock]]\nnode = \"redis-1\"\nrate = \"+500ppm\"\n",
+    ),
     Column {
         name: "a server's clock steps forward",
         faults: r#"
