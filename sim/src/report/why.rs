@@ -189,11 +189,11 @@ fn came_back(history: &History, blame: &Blame, crash: &BlamedFault, server: &str
 }
 
 fn took<'b>(history: &History, blame: &'b Blame, failover: &Failover) -> Option<&'b BlamedFault> {
-    let controller = failover.down.and_then(|down| history.get(down)).map(|event| &event.node);
+    let sentinel = failover.down.and_then(|down| history.get(down)).map(|event| &event.node);
     let cuts_off = |fault: &BlamedFault| {
         let began = fault.events.first().and_then(|id| history.get(*id));
         matches!(began.map(|event| &event.what), Some(What::FaultBegan { targets, .. })
-            if controller.is_none_or(|controller| targets.contains(controller)))
+            if sentinel.is_none_or(|sentinel| targets.contains(sentinel)))
     };
     blame.faults.iter().find(|fault| match fault.family {
         ProcessCrash | MachineCrash | Pause => true,

@@ -186,7 +186,7 @@ impl Faults {
     ) -> Option<BlamedFault> {
         let down = self.down_of(master, promotion);
         let at = down.map_or(promotion.moment, |down| down.moment);
-        let controller = down.map(|down| &down.node);
+        let sentinel = down.map(|down| &down.node);
         let rank = |family: FaultFamily| match family {
             MachineCrash | ProcessCrash => Some(2),
             Pause => Some(1),
@@ -195,7 +195,7 @@ impl Faults {
         };
         let strikes = |fact: &&Fact| {
             let reaches = |node: &Name| fact.targets.contains(node);
-            reaches(master) && (fact.family != Partition || controller.is_none_or(reaches))
+            reaches(master) && (fact.family != Partition || sentinel.is_none_or(reaches))
         };
         let stretch = Interval::new(since.min(at), at);
         let at_work = self.facts.iter().filter(|fact| fact.was_at_work(stretch));
