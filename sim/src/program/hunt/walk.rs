@@ -174,16 +174,13 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Of a campaign, and of faults that were not drawn, the first of each signature.
+    /// The first of each signature; the others run again by the lines that are told.
     fn keep_plan(&mut self, step: &Step, summary: &Summary) {
         let is_first = !self.book.caught.contains_key(&summary.signature);
-        let is_kept = is_first || (step.source == Source::Drawn && self.journal.is_none());
-        if let (Some(folder), true) = (&self.folder, is_failure(step, summary) && is_kept) {
+        if let (Some(folder), true) = (&self.folder, is_failure(step, summary) && is_first) {
             let kept = self.setup.quarry.plan_of(&step.task).map_err(Failure::from);
-            let kept = kept.and_then(|plan| folder.keep(&plan));
-            match kept {
-                Ok(path) if is_first => drop(self.kept.insert(step.number, path)),
-                Ok(_) => {}
+            match kept.and_then(|plan| folder.keep(&plan)) {
+                Ok(path) => drop(self.kept.insert(step.number, path)),
                 Err(error) => self.unwritten = self.unwritten.take().or(Some(error)),
             }
         }
