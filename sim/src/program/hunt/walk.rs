@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use lockstorm_sim::hunt::book::{Book, is_failure};
 use lockstorm_sim::hunt::campaign::{Journal, Line};
-use lockstorm_sim::hunt::course::{Course, Source, Step, Strategy};
+use lockstorm_sim::hunt::course::{Course, Step, Strategy};
 use lockstorm_sim::hunt::{Quarry, Summary, Task, pack};
 use lockstorm_sim::report::layout::counted;
 
