@@ -180,6 +180,45 @@ pub enum Ask {
     Parallel,
 }
 
+/// What Redis servers keep on their disks, and so have when they start again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RedisPersistence {
+    /// Nothing: a server that starts again is empty.
+    #[default]
+    None,
+    /// Snapshots, by the rules of Redis 7.0: after an hour with one change, five minutes with
+    /// a hundred, a minute with ten thousand.
+    Rdb,
+    /// An append-only file that is synchronised before every reply.
+    AofAlways,
+    /// An append-only file that is synchronised once a second.
+    AofEverySecond,
+    /// An append-only file that is synchronised when the kernel likes.
+    AofNo,
+}
+
+impl RedisPersistence {
+    /// All of them.
+    pub const ALL: [RedisPersistence; 5] = [
+        RedisPersistence::None,
+        RedisPersistence::Rdb,
+        RedisPersistence::AofAlways,
+        RedisPersistence::AofEverySecond,
+        RedisPersistence::AofNo,
+    ];
+
+    /// As written in plans.
+    pub fn name(self) -> &'static str {
+        match self {
+            RedisPersistence::None => "none",
+            RedisPersistence::Rdb => "rdb",
+            RedisPersistence::AofAlways => "aof-always",
+            RedisPersistence::AofEverySecond => "aof-everysec",
+            RedisPersistence::AofNo => "aof-no",
+        }
+    }
+}
+
 /// Who is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
@@ -187,6 +226,8 @@ pub struct Topology {
     pub redis: u16,
     /// Whether they know nothing of each other: all masters, no replicas.
     pub independent: bool,
+    /// What Redis servers keep on their disks.
+    pub persistence: RedisPersistence,
     /// Sentinels `sentinel-1` to `sentinel-n`, of which a majority decides; none: nobody
     /// replaces a master.
     pub sentinels: u16,

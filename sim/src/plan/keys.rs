@@ -6,7 +6,7 @@
 
 use super::complaint::{Complaint, listed, quoted};
 use super::scenario;
-use super::{Ask, Fence, Micros, Plan, Ppm, Seed};
+use super::{Ask, Fence, Micros, Plan, Ppm, RedisPersistence, Seed};
 
 /// A value as it stands in a file or after `--set key=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -294,6 +294,13 @@ pub const KEYS: &[Key] = &[
         |plan| toml_text(MODES[usize::from(plan.topology.independent)]),
         |plan| plan.topology.independent
     ),
+    key!(
+        "topology",
+        "redis-persistence",
+        |plan, raw| plan.topology.persistence = raw.parsed("a way to keep data", "aof-always")?,
+        |plan| toml_text(plan.topology.persistence.name()),
+        |plan| plan.topology.persistence != RedisPersistence::None
+    ),
     small_count_key!("topology", "sentinels", topology.sentinels),
     small_count_key!("topology", "apps", topology.apps),
     time_key!("topology", "latency", topology.latency),
@@ -405,6 +412,17 @@ impl std::str::FromStr for Ask {
         Ask::ALL.into_iter().find(|ask| ask.name() == text).ok_or_else(|| Complaint {
             what: format!("there is no way to ask {}", quoted(text)),
             mend: format!("allowed: {}", listed(Ask::ALL.map(Ask::name))),
+        })
+    }
+}
+
+impl std::str::FromStr for RedisPersistence {
+    type Err = Complaint;
+
+    fn from_str(text: &str) -> Result<Self, Complaint> {
+        RedisPersistence::ALL.into_iter().find(|way| way.name() == text).ok_or_else(|| Complaint {
+            what: format!("there is no way {} to keep data", quoted(text)),
+            mend: format!("allowed: {}", listed(RedisPersistence::ALL.map(RedisPersistence::name))),
         })
     }
 }

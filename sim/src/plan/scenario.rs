@@ -7,7 +7,10 @@ mod planted;
 pub use planted::PLANTED;
 
 use super::complaint::{Complaint, quoted};
-use super::{Fence, LockPlan, Micros, OwnOptions, Plan, PlanError, Seed, Topology, Workload};
+use super::{
+    Fence, LockPlan, Micros, OwnOptions, Plan, PlanError, RedisPersistence, Seed, Topology,
+    Workload,
+};
 
 /// A named starting point.
 #[derive(Clone, Copy, Debug)]
@@ -271,6 +274,7 @@ fn redis_failover() -> (Micros, LockPlan, Topology, Workload) {
     let topology = Topology {
         redis: 3,
         independent: false,
+        persistence: RedisPersistence::None,
         sentinels: 3,
         apps: 3,
         latency: Micros(500),
@@ -318,6 +322,7 @@ fn redis_long_lease() -> (Micros, LockPlan, Topology, Workload) {
     let topology = Topology {
         redis: 1,
         independent: false,
+        persistence: RedisPersistence::None,
         sentinels: 0,
         apps: 2,
         latency: Micros(500),

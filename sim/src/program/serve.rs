@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lockstorm::Host;
 use lockstorm::host::Listener;
+use lockstorm_sim::disk::{self, Disk};
 use lockstorm_sim::server::redis::observe::Unobserved;
 use lockstorm_sim::server::redis::sentinel::{self, MasterSettings, PORT, Sentinel};
 use lockstorm_sim::server::redis::{ConfigFile, ReplicationGate, Server, Settings};
@@ -54,7 +55,14 @@ pub fn serve(verb: &ServeVerb) -> Result<u8, Failure> {
             };
             say(format!("redis listens on {shown}{whom}"));
             let gate = ReplicationGate::new();
-            let settings = Settings { port: listener.port(), ..Settings::default() };
+            // In memory, and gone with the program: what is kept can be asked for again.
+            let disk = Disk::new(disk::Settings::default(), 0, &format!("redis-{}", number + 1));
+            let settings = Settings {
+                port: listener.port(),
+                disk: Some(disk),
+                debug_command: true,
+                ..Settings::default()
+            };
             let server = Server::new(host, settings, config, gate, Arc::new(Unobserved));
             tasks.push(tokio::spawn(server.run_on(listener)));
         }

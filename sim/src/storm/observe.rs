@@ -83,6 +83,25 @@ impl RedisWatch {
         }
     }
 
+    /// The server's program has started and read what an earlier incarnation kept. What is
+    /// not in it is gone; what came back was given up by its owner, or taken from it, before.
+    fn loaded(&self, strings: &[(&[u8], &[u8])], fields: &[(&[u8], &[u8], &[u8])]) {
+        self.replace_hashes(fields);
+        let held: BTreeMap<Name, Name> = self.locks_among(strings).into_iter().collect();
+        let before = std::mem::replace(&mut *self.lock(), held.clone());
+        for (key, owner) in &before {
+            if held.get(key) != Some(owner) {
+                let (key, owner) = (key.clone(), owner.clone());
+                self.say(What::RecordLost { key, owner, how: RecordLoss::Crash });
+            }
+        }
+        for (key, owner) in held {
+            if before.get(&key) != Some(&owner) {
+                self.say(What::RecordReplicated { key, owner });
+            }
+        }
+    }
+
     fn say(&self, what: What) {
         self.recorder.record(&self.name, what);
     }
@@ -296,6 +315,7 @@ impl Observer for RedisWatch {
             Observation::Resynchronised { master, offset, lost, strings, fields } => {
                 self.resynchronised(master, *offset, lost, strings, fields);
             }
+            Observation::Loaded { strings, fields } => self.loaded(strings, fields),
             Observation::OutputHeld { .. } => {
                 if let Some(conductor) = self.conductor.get().and_then(Weak::upgrade) {
                     conductor.notice(Sign::OutputHeld { node: self.node });

@@ -26,8 +26,10 @@ use crate::fault::Ground;
 use crate::fault::cancel::Cancellations;
 use crate::history::recorder::TraceHash;
 use crate::history::{History, Name, Recorder, What};
-use crate::plan::{Fence, Plan};
-use crate::server::redis::{ConfigFile, ReplicationGate, Server, Settings};
+use crate::plan::{Fence, Plan, RedisPersistence};
+use crate::server::redis::{
+    AppendFsync, ConfigFile, Persistence, ReplicationGate, Server, Settings,
+};
 
 /// The port of every Redis server.
 pub const REDIS_PORT: u16 = 6_379;
@@ -227,6 +229,17 @@ fn opening(
     (Box::new(opening), held)
 }
 
+/// As the servers know it.
+fn persistence(kept: RedisPersistence) -> Persistence {
+    match kept {
+        RedisPersistence::None => Persistence::none(),
+        RedisPersistence::Rdb => Persistence::snapshots(),
+        RedisPersistence::AofAlways => Persistence::append_only(AppendFsync::Always),
+        RedisPersistence::AofEverySecond => Persistence::append_only(AppendFsync::EverySecond),
+        RedisPersistence::AofNo => Persistence::append_only(AppendFsync::No),
+    }
+}
+
 /// Makes the clocks untrue that are so from the start.
 fn set_clocks(plan: &Plan, ground: &Ground) {
     for clock in &plan.clocks {
@@ -264,6 +277,8 @@ impl Scene {
         };
         let announced_name = Some(name.to_string());
         let gate = self.gates[&node].clone();
+        let disk = self.disks[&node].clone();
+        let persistence = persistence(self.plan.topology.persistence);
         let watch = Arc::new(RedisWatch::new(
             node,
             self.world.clone(),
@@ -271,9 +286,18 @@ impl Scene {
             self.conductor.clone(),
         ));
         Arc::new(move |host| {
-            watch.started();
+            // What it kept it tells once it has read it.
+            if persistence == Persistence::none() {
+                watch.started();
+            }
             let announced_name = announced_name.clone();
-            let settings = Settings { port: REDIS_PORT, announced_name, ..Settings::default() };
+            let settings = Settings {
+                port: REDIS_PORT,
+                announced_name,
+                disk: Some(disk.clone()),
+                persistence: persistence.clone(),
+                ..Settings::default()
+            };
             let server = Server::new(host, settings, config.clone(), gate.clone(), watch.clone());
             Box::pin(async move {
                 // A server that cannot listen is a node that is down; clients tell.
