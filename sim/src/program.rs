@@ -1,7 +1,7 @@
 //! The command line: what the verbs and flags are, and who does them.
 //!
 //! Order of things: [`arguments`] is the grammar; [`demonstrate`], [`run`], [`hunt`],
-//! [`merge`], [`shrink`], [`explain`], [`bench`], [`check`], [`kept`], [`serve`] do the verbs,
+//! [`merge`], [`shrink`], [`explain`], [`report`], [`bench`], [`check`], [`kept`], [`serve`] do the verbs,
 //! [`plan_source`] finds their plans, [`plan_folder`] is where hunts write; [`say`] prints; [`exit`]
 //! has the codes.
 
@@ -16,6 +16,7 @@ mod kept;
 mod merge;
 mod plan_folder;
 mod plan_source;
+mod report;
 mod run;
 mod say;
 mod serve;
@@ -47,6 +48,7 @@ pub fn main() -> ExitCode {
         Some(Verb::Hunt(arguments)) => hunt::hunt(&arguments),
         Some(Verb::Shrink(arguments)) => shrink::shrink(&arguments),
         Some(Verb::Explain(arguments)) => explain::explain(&arguments),
+        Some(Verb::Report(arguments)) => report::report(&arguments),
         Some(Verb::Merge(arguments)) => merge::merge(&arguments),
         Some(Verb::Check(arguments)) => check::check(&arguments),
         Some(Verb::Seeds(verb)) => kept::kept(&verb),

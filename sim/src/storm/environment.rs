@@ -5,12 +5,15 @@
 //! | `LOCKSTORM_SEED` | run this one seed (hex with `0x`, or decimal) |
 //! | `LOCKSTORM_SEEDS` | run so many seeds instead of what the test says |
 //! | `LOCKSTORM_ENGINE` | run on this engine: `event` or `turmoil` |
+//! | `LOCKSTORM_REPORT` | write a failure as `html`, `perfetto`, `mermaid` (several with commas) and print the path |
+//! | `LOCKSTORM_OUT` | into this folder; `target/lockstorm` where it is not set |
 //! | `LOCKSTORM_WORKER`, `LOCKSTORM_WORKER_OUT` | set by lockstorm for its own fresh processes |
 //!
 //! A variable that begins with `LOCKSTORM_` and is none of these is warned about: it
-//! is most likely misspelt. `LOCKSTORM_FOR`, `LOCKSTORM_OUT` and `LOCKSTORM_REPORT`
-//! are reserved: they do nothing yet, and setting one is warned about.
+//! is most likely misspelt. `LOCKSTORM_FOR` is reserved: it does nothing yet, and setting it is
+//! warned about.
 
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use crate::plan::Seed;
@@ -27,6 +30,9 @@ const KNOWN: [&str; 8] = [
     "LOCKSTORM_WORKER_OUT",
 ];
 
+/// What `LOCKSTORM_REPORT` can ask for.
+pub const REPORTS: [&str; 3] = ["html", "perfetto", "mermaid"];
+
 /// What the environment asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
@@ -36,6 +42,10 @@ pub struct Environment {
     pub seeds: Option<u64>,
     /// `LOCKSTORM_ENGINE`.
     pub engine: Option<String>,
+    /// `LOCKSTORM_REPORT`: each of [`REPORTS`].
+    pub reports: Vec<String>,
+    /// `LOCKSTORM_OUT`.
+    pub out: Option<PathBuf>,
 }
 
 impl Environment {
@@ -79,7 +89,22 @@ impl Environment {
                         Some(seeds.map_err(|_| format!("{name}=`{value}`: write a whole number"))?);
                 }
                 "LOCKSTORM_ENGINE" => environment.engine = Some(value),
-                "LOCKSTORM_FOR" | "LOCKSTORM_OUT" | "LOCKSTORM_REPORT" => {
+                "LOCKSTORM_OUT" => environment.out = Some(PathBuf::from(value)),
+                "LOCKSTORM_REPORT" => {
+                    let reports =
+                        value.split(',').map(str::trim).filter(|report| !report.is_empty());
+                    let reports: Vec<String> = reports.map(ToOwned::to_owned).collect();
+                    if let Some(stranger) =
+                        reports.iter().find(|report| !REPORTS.contains(&report.as_str()))
+                    {
+                        let known = REPORTS.join(", ");
+                        return Err(format!(
+                            "{name}: no report is called `{stranger}`; write {known}"
+                        ));
+                    }
+                    environment.reports = reports;
+                }
+                "LOCKSTORM_FOR" => {
                     warnings.push(format!("{name} is reserved and does nothing yet"));
                 }
                 known if KNOWN.contains(&known) => {}
@@ -113,9 +138,19 @@ mod tests {
 
     #[test]
     fn a_reserved_variable_is_not_obeyed_in_silence() {
-        let (environment, warnings) = read(&[("LOCKSTORM_OUT", "here")]).unwrap();
+        let (environment, warnings) = read(&[("LOCKSTORM_FOR", "8h")]).unwrap();
         assert_eq!(environment, Environment::default());
-        assert_eq!(warnings, ["LOCKSTORM_OUT is reserved and does nothing yet"]);
+        assert_eq!(warnings, ["LOCKSTORM_FOR is reserved and does nothing yet"]);
+    }
+
+    #[test]
+    fn reports_are_asked_for_by_name() {
+        let (environment, warnings) =
+            read(&[("LOCKSTORM_REPORT", "html, mermaid"), ("LOCKSTORM_OUT", "here")]).unwrap();
+        assert_eq!(environment.reports, ["html", "mermaid"]);
+        assert_eq!(environment.out, Some(PathBuf::from("here")));
+        assert!(warnings.is_empty());
+        assert!(read(&[("LOCKSTORM_REPORT", "pdf")]).unwrap_err().contains("write html"));
     }
 
     #[test]
