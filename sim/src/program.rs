@@ -1,9 +1,9 @@
 //! The command line: what the verbs and flags are, and who does them.
 //!
 //! Order of things: [`arguments`] is the grammar; [`demonstrate`], [`run`], [`hunt`],
-//! [`merge`], [`shrink`], [`explain`], [`bench`], [`check`], [`kept`], [`serve`] do the verbs,
-//! [`plan_source`] finds their plans, [`plan_folder`] is where hunts write; [`say`] prints, [`progress`] says how
-//! far it is; [`exit`]
+//! [`merge`], [`shrink`], [`explain`], [`report`], [`bench`], [`check`], [`kept`], [`serve`] do
+//! the verbs, [`plan_source`] finds their plans, [`plan_folder`] is where hunts write; [`say`]
+//! prints, [`progress`] says how far it is; [`exit`]
 //! has the codes.
 
 mod arguments;
@@ -18,6 +18,7 @@ mod merge;
 mod plan_folder;
 mod plan_source;
 mod progress;
+mod report;
 mod run;
 mod say;
 mod serve;
@@ -56,6 +57,7 @@ pub fn main() -> ExitCode {
         Some(Verb::Hunt(arguments)) => hunt::hunt(&arguments, &environment),
         Some(Verb::Shrink(arguments)) => shrink::shrink(&arguments),
         Some(Verb::Explain(arguments)) => explain::explain(&arguments),
+        Some(Verb::Report(arguments)) => report::report(&arguments),
         Some(Verb::Merge(arguments)) => merge::merge(&arguments),
         Some(Verb::Check(arguments)) => check::check(&arguments),
         Some(Verb::Seeds(verb)) => kept::kept(&verb),

@@ -13,6 +13,7 @@ use lockstorm_sim::storm::environment::Environment;
 
 use super::exit::Failure;
 use super::explain::ExplainArguments;
+use super::report::{Files, ReportArguments};
 use super::shrink::ShrinkArguments;
 
 /// Puts distributed locks through a storm, by seed.
@@ -44,6 +45,8 @@ pub enum Verb {
     Shrink(ShrinkArguments),
     /// Explain a failure: its story, what decided it and when, what would help.
     Explain(ExplainArguments),
+    /// Write a history, a plan's run or a capsule's as a page, a trace or a diagram.
+    Report(ReportArguments),
     /// Judge a recorded history: ours, or of a real system.
     ///
     /// Reads NDJSON (docs/history.md) and Jepsen's EDN, plain or gzip; see docs/check.md.
@@ -152,6 +155,9 @@ pub struct RunArguments {
     /// Write the history into this file, gzip if its name ends in `.gz`.
     #[arg(long, value_name = "FILE.ndjson.gz")]
     pub out: Option<PathBuf>,
+    /// What else to write.
+    #[command(flatten)]
+    pub files: Files,
     /// How to tell it.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -379,6 +385,9 @@ pub struct ReplayArguments {
     /// The engine.
     #[arg(long, value_enum, default_value_t = EngineArgument::Event)]
     pub engine: EngineArgument,
+    /// What else to write.
+    #[command(flatten)]
+    pub files: Files,
     /// How to tell it.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,

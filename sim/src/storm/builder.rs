@@ -27,6 +27,7 @@ use crate::engine::Engine;
 use crate::plan::{Fence, Plan, PlanError, Seed, file};
 use crate::report::Tally;
 use crate::report::block::{Failure, failure_block};
+use crate::report::html::{Source, pages};
 use crate::whole_file;
 
 /// A storm to be run by a test.
@@ -249,7 +250,7 @@ impl Storm {
     }
 
     /// The failure block of one of this storm's runs: repeated in a fresh process,
-    /// asked about under turmoil, told.
+    /// asked about under turmoil, told; below it the files that `LOCKSTORM_REPORT` asks for.
     pub fn block(&self, run: &Run, position: Option<(u64, u64)>) -> String {
         let repetition = repeat::twice(run, &self.factory);
         let confirmation = match (&repetition, run.judgement.verdict) {
@@ -257,13 +258,18 @@ impl Storm {
             (_, Verdict::Violation) => Some(confirm(run, &self.factory)),
             _ => None,
         };
-        failure_block(&Failure {
+        let failure = Failure {
             run,
             position,
             repetition: Some(&repetition),
             confirmation: confirmation.as_ref(),
             reproduce: &self.reproduce(run),
-        })
+        };
+        let mut block = failure_block(&failure);
+        for line in pages::written(Environment::get(), &Source::of_run(&failure)) {
+            block.push_str(&format!("\n{line}"));
+        }
+        block
     }
 
     /// The plan of the how-manieth run, from 0.

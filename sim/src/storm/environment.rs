@@ -7,12 +7,12 @@
 //! | `LOCKSTORM_SEEDS` | run so many seeds instead of what the test says |
 //! | `LOCKSTORM_FOR` | go on with further seeds until so much real time is over, such as `10m` |
 //! | `LOCKSTORM_ENGINE` | run on this engine: `event` or `turmoil` |
-//! | `LOCKSTORM_OUT` | write plans of failures into this folder |
+//! | `LOCKSTORM_REPORT` | write a failure as `html`, `perfetto`, `mermaid` (several with commas) and print the path |
+//! | `LOCKSTORM_OUT` | plans of failures go into this folder, and reports; reports into `target/lockstorm` where it is not set |
 //! | `LOCKSTORM_WORKER`, `LOCKSTORM_WORKER_OUT` | set by lockstorm for its own fresh processes |
 //!
 //! A variable that begins with `LOCKSTORM_` and is none of these is warned about: it
-//! is most likely misspelt. `LOCKSTORM_REPORT` is reserved: it does nothing yet, and
-//! setting it is warned about.
+//! is most likely misspelt.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -21,11 +21,20 @@ use std::time::Duration;
 use crate::plan::{Micros, Seed};
 
 /// Names that are for users.
-const KNOWN: [&str; 5] =
-    ["LOCKSTORM_SEED", "LOCKSTORM_SEEDS", "LOCKSTORM_FOR", "LOCKSTORM_ENGINE", "LOCKSTORM_OUT"];
+const KNOWN: [&str; 6] = [
+    "LOCKSTORM_SEED",
+    "LOCKSTORM_SEEDS",
+    "LOCKSTORM_FOR",
+    "LOCKSTORM_ENGINE",
+    "LOCKSTORM_REPORT",
+    "LOCKSTORM_OUT",
+];
 
 /// Names that are for our own processes.
 const OURS: [&str; 2] = ["LOCKSTORM_WORKER", "LOCKSTORM_WORKER_OUT"];
+
+/// What `LOCKSTORM_REPORT` can ask for.
+pub const REPORTS: [&str; 3] = ["html", "perfetto", "mermaid"];
 
 /// What the environment asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,6 +47,8 @@ pub struct Environment {
     pub duration: Option<Duration>,
     /// `LOCKSTORM_ENGINE`.
     pub engine: Option<String>,
+    /// `LOCKSTORM_REPORT`: each of [`REPORTS`].
+    pub reports: Vec<String>,
     /// `LOCKSTORM_OUT`.
     pub out: Option<PathBuf>,
 }
@@ -106,6 +117,19 @@ impl Environment {
                 }
                 "LOCKSTORM_OUT" => environment.out = Some(PathBuf::from(value)),
                 "LOCKSTORM_REPORT" => {
+                    let reports =
+                        value.split(',').map(str::trim).filter(|report| !report.is_empty());
+                    let reports: Vec<String> = reports.map(ToOwned::to_owned).collect();
+                    if let Some(stranger) =
+                        reports.iter().find(|report| !REPORTS.contains(&report.as_str()))
+                    {
+                        let known = REPORTS.join(", ");
+                        return Err(format!(
+                            "{name}: no report is called `{stranger}`; write {known}"
+                        ));
+                    }
+                    environment.reports = reports;
+                }
                     warnings.push(format!("{name} is reserved and does nothing yet"));
                 }
                 ours if OURS.contains(&ours) => {}
@@ -138,19 +162,22 @@ mod tests {
     }
 
     #[test]
-    fn a_reserved_variable_is_not_obeyed_in_silence() {
-        let (environment, warnings) = read(&[("LOCKSTORM_REPORT", "here")]).unwrap();
-        assert_eq!(environment, Environment::default());
-        assert_eq!(warnings, ["LOCKSTORM_REPORT is reserved and does nothing yet"]);
-    }
-
-    #[test]
     fn how_long_and_where_are_read() {
         let (environment, warnings) =
             read(&[("LOCKSTORM_FOR", "10m"), ("LOCKSTORM_OUT", "found")]).unwrap();
         assert_eq!(environment.duration, Some(Duration::from_secs(600)));
         assert_eq!(environment.out, Some(PathBuf::from("found")));
         assert!(warnings.is_empty());
+    }
+
+    #[test]
+    fn reports_are_asked_for_by_name() {
+        let (environment, warnings) =
+            read(&[("LOCKSTORM_REPORT", "html, mermaid"), ("LOCKSTORM_OUT", "here")]).unwrap();
+        assert_eq!(environment.reports, ["html", "mermaid"]);
+        assert_eq!(environment.out, Some(PathBuf::from("here")));
+        assert!(warnings.is_empty());
+        assert!(read(&[("LOCKSTORM_REPORT", "pdf")]).unwrap_err().contains("write html"));
     }
 
     #[test]
