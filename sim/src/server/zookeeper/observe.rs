@@ -181,6 +181,13 @@ pub enum Observation<'a> {
         /// Its epoch.
         epoch: i64,
     },
+    /// This follower follows no more, or never got so far.
+    Left {
+        /// Whom.
+        leader: ServerId,
+        /// Why, in words.
+        why: &'a str,
+    },
     /// This follower was brought to where its leader is.
     Synchronised {
         /// Its leader.

@@ -13,7 +13,7 @@ use lockstorm::Host;
 use lockstorm::host::Task;
 use tokio::sync::Notify;
 
-use super::ensemble::{Following, Leading, Looking};
+use super::ensemble::{Following, Leading, Looking, Mail, Vote};
 use super::observe::{Observation, Observer};
 use super::pipeline::Pipeline;
 use super::prepare::Outstanding;
@@ -208,6 +208,12 @@ pub(super) struct State {
     pub(super) last_proposed: i64,
     pub(super) accepted_epoch: i64,
     pub(super) current_epoch: i64,
+    /// Votes on their way.
+    pub(super) mail: Mail,
+    /// What the last election came to.
+    pub(super) vote: Vote,
+    /// The how-manieth election this is.
+    pub(super) round: i64,
     pub(super) next_session: i64,
     next_id: u64,
     pub(super) client_port: u16,
@@ -238,6 +244,9 @@ impl State {
             last_proposed: 0,
             accepted_epoch: 0,
             current_epoch: 0,
+            mail: Mail::default(),
+            vote: Vote::default(),
+            round: 0,
             next_session,
             next_id: 1,
             client_port: 0,

@@ -57,7 +57,7 @@ pub(super) struct Store {
 pub(super) struct Found {
     /// With everything that the logs have, decided or not.
     pub(super) tree: Tree,
-    /// The newest transactions of the logs, in order.
+    /// The newest transactions of the logs after the snapshot, in order.
     pub(super) newest: Vec<Arc<Transaction>>,
     pub(super) accepted_epoch: i64,
     pub(super) current_epoch: i64,
@@ -147,13 +147,19 @@ impl Store {
                 self.files.truncate(&name, end as u64)?;
             }
             for (_, transaction) in transactions {
+                // What is older than the snapshot may be of a history that was given up.
                 if transaction.zxid() > found.tree.last_zxid {
                     found.tree.apply(&transaction, &mut Vec::new());
+                    found.newest.push(transaction);
                 }
-                found.newest.push(transaction);
             }
             let surplus = found.newest.len().saturating_sub(newest);
             found.newest.drain(..surplus);
+        }
+        // A process crash leaves the end of the log in the kernel: it counts from now on, so
+        // the disk must have it.
+        if let Some(last) = self.numbered("log.").last() {
+            self.files.sync(&log_name(*last)).await?;
         }
         Ok(found)
     }
@@ -173,47 +179,58 @@ impl Store {
     /// Appends transactions to the log file that begins with `first`, and returns once the
     /// disk has them.
     pub(super) async fn append(&self, first: i64, batch: &[Arc<Transaction>]) -> io::Result<()> {
-        let name = log_name(first);
-        self.write_out(&name, batch)?;
-        self.files.sync(&name).await
+        self.write_out(first, batch)?;
+        self.files.sync(&log_name(first)).await
     }
 
     /// Appends transactions without waiting for the disk.
-    pub(super) fn write_out(&self, name: &str, batch: &[Arc<Transaction>]) -> io::Result<()> {
+    pub(super) fn write_out(&self, first: i64, batch: &[Arc<Transaction>]) -> io::Result<()> {
+        let name = log_name(first);
         let mut writer = Writer::new();
-        if !self.files.names().iter().any(|known| known == name) {
+        if !self.files.names().iter().any(|known| *known == name) {
             writer.raw(LOG_HEAD);
         }
         for transaction in batch {
             writer.long(i64::from(checksum(&transaction.bytes)));
             writer.buffer(Some(&transaction.bytes)).raw(&[RECORD_END]);
         }
-        self.files.append(name, writer.bytes())?;
+        self.files.append(&name, writer.bytes())?;
         Ok(())
     }
 
     /// Cuts off everything after `zxid`, for good, and tells what was cut off.
     pub(super) async fn truncate(&self, zxid: i64) -> io::Result<Vec<i64>> {
         let mut lost = Vec::new();
-        for first in self.numbered("log.") {
+        let mut cut = None;
+        // From the end: whatever a crash leaves, there is no hole in it.
+        for first in self.numbered("log.").into_iter().rev() {
             let name = log_name(first);
             let bytes = self.files.read(&name).await?;
             let (transactions, _) = records(&bytes);
             let keep = transactions.iter().position(|(_, transaction)| transaction.zxid() > zxid);
-            let Some(keep) = keep else { continue };
+            let Some(keep) = keep else {
+                if transactions.is_empty() {
+                    continue;
+                }
+                break;
+            };
             lost.extend(transactions[keep..].iter().map(|(_, transaction)| transaction.zxid()));
-            if keep == 0 {
-                self.files.remove(&name)?;
-            } else {
-                self.files.truncate(&name, transactions[keep].0 as u64)?;
-                self.files.sync(&name).await?;
+            if keep > 0 {
+                cut = Some((name, transactions[keep].0 as u64));
+                break;
             }
+            self.files.remove(&name)?;
         }
         // Snapshots of what is no more.
         for later in self.numbered("snapshot.").into_iter().filter(|later| *later > zxid) {
             self.files.remove(&snapshot_name(later))?;
         }
         self.files.sync_names().await?;
+        if let Some((name, length)) = cut {
+            self.files.truncate(&name, length)?;
+            self.files.sync(&name).await?;
+        }
+        lost.sort_unstable();
         Ok(lost)
     }
 
@@ -311,7 +328,7 @@ mod tests {
                 let store = Store::new(disk.mount(&host), 1 << 20);
                 let batch: Vec<_> = (1..=5).map(create).collect();
                 store.append(1, &batch[..3]).await.unwrap();
-                store.write_out(&log_name(1), &batch[3..]).unwrap();
+                store.write_out(1, &batch[3..]).unwrap();
                 disk.lose_power();
                 let store = Store::new(disk.mount(&host), 1 << 20);
                 let found = store.load(100).await.unwrap();
