@@ -38,6 +38,7 @@ use super::grants::{Act, Grant};
 use super::interval::{Interval, Moment, overlapping_pairs};
 use super::records::Loss;
 use super::words::{self, Language};
+use crate::history::event::ENSEMBLE;
 use crate::history::{EventId, FaultFamily, Name};
 use faults::{Group, Struck, distinct};
 use mechanism::Told;
@@ -135,11 +136,13 @@ pub enum Parted {
     PassedOver,
     /// The lock told its client something that was not so.
     Answer,
+    /// The servers of one ensemble do not agree on what happened.
+    ServersDisagree,
 }
 
 impl Parted {
     /// All of them.
-    pub const ALL: [Parted; 18] = [
+    pub const ALL: [Parted; 19] = [
         Parted::RecordLost,
         Parted::ExpiredEarly,
         Parted::RecordDeleted,
@@ -158,6 +161,7 @@ impl Parted {
         Parted::CircularWait,
         Parted::PassedOver,
         Parted::Answer,
+        Parted::ServersDisagree,
     ];
 
     /// Its stable name.
@@ -181,6 +185,7 @@ impl Parted {
             Parted::CircularWait => "circular-wait",
             Parted::PassedOver => "passed-over",
             Parted::Answer => "answer",
+            Parted::ServersDisagree => "servers-disagree",
         }
     }
 
@@ -280,10 +285,14 @@ pub(super) fn overstay(case: &Case<'_>, grant: &Grant, role: &'static str, until
     let resources: Vec<&Name> = grant.acts.iter().map(|act| &act.resource).collect();
     let authority = grant.applied.as_ref().map(|applied| &applied.node);
     let others = resources.iter().copied().chain(authority);
-    let groups: [Group<'_>; 3] = [
+    // An ensemble ends a session by its leader's clock, or when it cannot be heard.
+    let ensemble = authority.filter(|authority| ***authority == *ENSEMBLE);
+    let ensemble = ensemble.map(|node| Struck::node(node, "authority")).into_iter().collect();
+    let groups: [Group<'_>; 4] = [
         (&[Pause, Hang, ClockRate, ClockSlew], holder()),
         (&[Partition, SlowLink], others.map(|to| Struck::link(client, to, role)).collect()),
         (&[Pause], resources.iter().map(|node| Struck::node(node, "resource")).collect()),
+        (&[ClockRate, ClockSlew, Pause, MachineCrash, ProcessCrash, Partition], ensemble),
     ];
     let fault = case.faults.pick(&groups, since);
     Blame::of(Parted::Overstayed, &[grant], fault.into_iter().collect())

@@ -130,8 +130,6 @@ impl Environment {
                     }
                     environment.reports = reports;
                 }
-                    warnings.push(format!("{name} is reserved and does nothing yet"));
-                }
                 ours if OURS.contains(&ours) => {}
                 unknown => warnings.push(format!(
                     "{unknown} is not a variable of lockstorm; there are: {}",
