@@ -24,7 +24,9 @@ fn the_page_has_each_place_once_and_in_this_order() {
 #[test]
 fn the_page_asks_for_nothing_beside_itself() {
     assert!(PAGE.contains("default-src 'none'"), "a policy that lets nothing through");
+    // A place in the page itself.
+    let page = PAGE.replace("url(#", "");
     for asks in ["<link", "<img", "<iframe", " src=", "@import", "url(", "fetch(", "XMLHttp"] {
-        assert!(!PAGE.contains(asks), "{asks}");
+        assert!(!page.contains(asks), "{asks}");
     }
 }

@@ -315,8 +315,10 @@ impl Tree {
     fn delete(&mut self, zxid: i64, path: &str, effects: &mut Vec<Effect>) -> i32 {
         // Whoever prepared the transaction has seen to it; a leader that has not must not
         // leave znodes without a parent here.
-        if path == "/" || self.get(path).is_some_and(|node| !node.children.is_empty()) {
-            return Code::NOT_EMPTY.0;
+        match self.get(path) {
+            None => return Code::NO_NODE.0,
+            Some(node) if path == "/" || !node.children.is_empty() => return Code::NOT_EMPTY.0,
+            Some(_) => {}
         }
         let parent = path::parent(path).and_then(|parent| self.nodes.get_mut(parent));
         let Some(parent) = parent else { return Code::NO_NODE.0 };
