@@ -14,6 +14,8 @@ mod guard;
 pub mod postgres;
 #[cfg(feature = "redis")]
 pub mod redis;
+#[cfg(feature = "zookeeper")]
+pub mod zookeeper;
 
 pub use guard::{Grant, Guard, GuardBackend, Release};
 

@@ -190,6 +190,12 @@ pub struct Topology {
     /// Sentinels `sentinel-1` to `sentinel-n`, of which a majority decides; none: nobody
     /// replaces a master.
     pub sentinels: u16,
+    /// ZooKeeper servers `zk-1` to `zk-n`, of which a majority decides.
+    pub zookeeper: u16,
+    /// The unit of time of the ZooKeeper servers (`tickTime`).
+    pub tick: Micros,
+    /// PostgreSQL servers `pg-1` (primary at first) to `pg-n`.
+    pub postgres: u16,
     /// Clients `app-1` to `app-n`.
     pub apps: u16,
     /// Median one-way latency of every link.
@@ -219,6 +225,24 @@ impl Topology {
         (1..=self.sentinels).map(|number| format!("sentinel-{number}")).collect()
     }
 
+    /// `zk-1` to `zk-n`.
+    pub fn zookeeper_nodes(&self) -> Vec<String> {
+        (1..=self.zookeeper).map(|number| format!("zk-{number}")).collect()
+    }
+
+    /// `pg-1` to `pg-n`.
+    pub fn postgres_nodes(&self) -> Vec<String> {
+        (1..=self.postgres).map(|number| format!("pg-{number}")).collect()
+    }
+
+    /// Every server that may keep a lock: those of Redis, of ZooKeeper, of PostgreSQL.
+    pub fn lock_servers(&self) -> Vec<String> {
+        let mut servers = self.redis_nodes();
+        servers.extend(self.zookeeper_nodes());
+        servers.extend(self.postgres_nodes());
+        servers
+    }
+
     /// So many sentinels must agree that a master is down: a majority of them.
     pub fn quorum(&self) -> u16 {
         self.sentinels / 2 + 1
@@ -229,10 +253,13 @@ impl Topology {
         (1..=self.apps).map(|number| format!("app-{number}")).collect()
     }
 
-    /// Every node: the Redis servers, the sentinels, the stock, the clients.
+    /// Every node: the Redis servers, the sentinels, the servers of ZooKeeper and of
+    /// PostgreSQL, the stock, the clients.
     pub fn nodes(&self) -> Vec<String> {
         let mut nodes = self.redis_nodes();
         nodes.extend(self.sentinel_nodes());
+        nodes.extend(self.zookeeper_nodes());
+        nodes.extend(self.postgres_nodes());
         nodes.push(STOCK_NODE.to_owned());
         nodes.extend(self.app_nodes());
         nodes

@@ -4,3 +4,4 @@
 //! They know [`Host`](lockstorm::Host) and streams; they know no engine, no history.
 
 pub mod redis;
+pub mod zookeeper;

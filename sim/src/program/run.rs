@@ -55,7 +55,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
         return Ok(super::exit::SAFE);
     }
     let telling = Telling {
-        engine: arguments.storm.engine,
+        engine: arguments.storm.engine(),
         format: arguments.format,
         twice: arguments.twice,
         reproduce: &reproduce,
@@ -132,7 +132,7 @@ pub fn examined(
     }
     let confirm = engine == EngineArgument::Event && verdict == Verdict::Violation;
     let program = std::env::current_exe().map_err(Failure::internal)?;
-    let examiner = Examiner { program, limit: REPEAT_LIMIT };
+    let examiner = Examiner::new(program, REPEAT_LIMIT);
     let examination = examiner.repeat(run, engine.name(), confirm);
     examination.map(Some).map_err(Failure::internal)
 }
@@ -163,7 +163,7 @@ pub fn quarry(storm: &StormArguments) -> Result<Quarry, Failure> {
         scenario: storm.scenario.clone(),
         lock: storm.lock.clone(),
         fence: storm.fence.fence(),
-        engine: storm.engine.name().to_owned(),
+        engine: storm.engine().name().to_owned(),
         faults: !storm.calm,
         draws: storm.draws.unwrap_or(DrawsArgument::First).draws(),
         settings: storm.settings.clone(),
@@ -219,8 +219,8 @@ fn rest(storm: &StormArguments) -> String {
     if let Some(draws) = storm.draws.filter(|draws| *draws != DrawsArgument::First) {
         rest.push_str(&format!(" --draws {}", draws.draws().name()));
     }
-    if storm.engine != EngineArgument::Event {
-        rest.push_str(&format!(" --engine {}", storm.engine.name()));
+    if storm.engine() != EngineArgument::Event {
+        rest.push_str(&format!(" --engine {}", storm.engine().name()));
     }
     rest
 }

@@ -1,5 +1,9 @@
 //! Turns what servers observe into history: which of a Redis server's changes are
-//! changes of the lock's record, which of the stock's decisions are effects.
+//! changes of the lock's record, which of the stock's decisions are effects. ZooKeeper's
+//! servers are in [`zookeeper`].
+
+mod broadcast;
+pub mod zookeeper;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
