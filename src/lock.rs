@@ -10,6 +10,8 @@
 //! Backends are modules of their own.
 
 mod guard;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(feature = "zookeeper")]

@@ -11,11 +11,14 @@
 //!
 //! Order of things: [`fence`] decides, this file has the books ([`Stock`]), and
 //! [`wire`], [`server`] and [`client`] carry operations between machines. It is not a
-//! database: the books live in memory, behind whatever keeps the [`Stock`].
+//! database: the books live in memory, behind whatever keeps the [`Stock`]. The stock in a
+//! database is `sql`, with the feature `postgres`.
 
 pub mod client;
 pub mod fence;
 pub mod server;
+#[cfg(feature = "postgres")]
+pub mod sql;
 pub mod wire;
 
 pub use client::{StockClient, StockError};
