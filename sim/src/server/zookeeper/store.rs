@@ -187,7 +187,7 @@ impl Store {
     pub(super) fn write_out(&self, first: i64, batch: &[Arc<Transaction>]) -> io::Result<()> {
         let name = log_name(first);
         let mut writer = Writer::new();
-        if !self.files.names().iter().any(|known| *known == name) {
+        if !self.files.names().contains(&name) {
             writer.raw(LOG_HEAD);
         }
         for transaction in batch {
