@@ -2,6 +2,7 @@
 //!
 //! Order of things: [`arguments`] is the grammar; [`demonstrate`], [`run`], [`hunt`],
 //! [`merge`], [`shrink`], [`explain`], [`bench`], [`check`], [`kept`], [`serve`] do the verbs,
+//! [`wrong`] tells what the grammar refuses, [`sort`] which file is for another verb;
 //! [`plan_source`] finds their plans, [`plan_folder`] is where hunts write; [`say`] prints, [`progress`] says how
 //! far it is; [`exit`]
 //! has the codes.
@@ -22,6 +23,8 @@ mod run;
 mod say;
 mod serve;
 mod shrink;
+mod sort;
+mod wrong;
 
 use std::io::{self, BufReader};
 use std::process::ExitCode;
@@ -39,7 +42,10 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // Help and version are no errors; clap's own 2 is our 64.
             let code = if error.use_stderr() { exit::USAGE } else { exit::SAFE };
-            let _ = error.print();
+            match wrong::one_line(&error) {
+                Some(line) => eprintln!("{line}"),
+                None => drop(error.print()),
+            }
             return ExitCode::from(code);
         }
     };
