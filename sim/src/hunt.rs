@@ -18,6 +18,7 @@ pub mod moments;
 pub mod pack;
 pub mod pairs;
 pub mod process;
+pub mod rank;
 pub mod single;
 pub mod smaller;
 pub mod watchdog;
@@ -96,6 +97,10 @@ impl Quarry {
     pub fn plan_of(&self, task: &Task) -> Result<Plan, PlanError> {
         match task {
             Task::Drawn(seed) => self.plan(*seed),
+            Task::InWeather { seed, faults } => {
+                let drawn = self.plan(*seed)?.without_faults();
+                file::parse("the task", &format!("{}{faults}", file::write(&drawn)))
+            }
             Task::Written { seed, faults } => {
                 let text = format!("{}{faults}", file::write(&self.calm_plan(*seed)?));
                 file::parse("the task", &text)
@@ -110,6 +115,14 @@ impl Quarry {
 pub enum Task {
     /// What this seed draws.
     Drawn(Seed),
+    /// What this seed draws, but with these faults in place of its own, as a plan's file
+    /// writes them.
+    InWeather {
+        /// Decides latencies, think times, jitter, clocks.
+        seed: Seed,
+        /// Tables `[[fault]]`.
+        faults: String,
+    },
     /// The quarry's storm without draws, of this seed, with these faults as a plan's file
     /// writes them.
     Written {
@@ -129,7 +142,7 @@ impl Task {
     /// The seed of its plan.
     pub fn seed(&self) -> Seed {
         match self {
-            Task::Drawn(seed) | Task::Written { seed, .. } => *seed,
+            Task::Drawn(seed) | Task::InWeather { seed, .. } | Task::Written { seed, .. } => *seed,
         }
     }
 }

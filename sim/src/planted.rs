@@ -14,10 +14,12 @@
 
 mod answers;
 mod clocks;
+mod counted;
 mod desk;
 mod identity;
 mod lease;
 mod open;
+mod queue;
 mod recipe;
 mod release;
 mod renewal;
@@ -130,6 +132,14 @@ const BEYOND_THE_LEASE: &[(&str, &str)] = &[
     ("workload.deadline-check", "true"),
 ];
 
+/// Sections near to the lease, and clients who wait for longer than anybody may hold it.
+const WAITED_FOR: &[(&str, &str)] = &[
+    ("lock.lease", "1s"),
+    ("workload.slow-work", "600ms"),
+    ("workload.patience", "8s"),
+    ("workload.deadline-check", "true"),
+];
+
 /// The scenario as it stands, and a client that asks for its own deadline.
 const PLAIN: &[(&str, &str)] = &[("workload.deadline-check", "true")];
 
@@ -224,6 +234,20 @@ pub const BUGS: &[Bug] = &[
     Bug {
         settings: AROUND_THE_LEASE,
         ..bug("own-record-as-new", &["K07"], INSIDE, Tuning, lease::own_record_as_new)
+    },
+    Bug {
+        settings: BEYOND_THE_LEASE,
+        ..bug("counted-again", &["K07"], &["leaked-lock"], HeldOut, counted::counted_again)
+    },
+    Bug {
+        settings: WAITED_FOR,
+        ..bug(
+            "ghost-in-queue",
+            &["K09"],
+            &["stuck-waiter", "leaked-lock"],
+            HeldOut,
+            queue::ghost_in_queue,
+        )
     },
     Bug {
         settings: AROUND_THE_LEASE,

@@ -2,8 +2,9 @@
 //!
 //! Order of things: [`arguments`] is the grammar; [`demonstrate`], [`run`], [`hunt`],
 //! [`merge`], [`shrink`], [`explain`], [`report`], [`bench`], [`check`], [`kept`], [`serve`] do
-//! the verbs, [`plan_source`] finds their plans, [`plan_folder`] is where hunts write; [`say`]
-//! prints, [`progress`] says how far it is; [`exit`]
+//! the verbs, [`wrong`] tells what the grammar refuses, [`sort`] which file is for another verb;
+//! [`plan_source`] finds their plans, [`plan_folder`] is where hunts write; [`say`] prints,
+//! [`progress`] says how far it is; [`exit`]
 //! has the codes.
 
 mod arguments;
@@ -23,6 +24,8 @@ mod run;
 mod say;
 mod serve;
 mod shrink;
+mod sort;
+mod wrong;
 
 use std::io::{self, BufReader};
 use std::process::ExitCode;
@@ -40,7 +43,10 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // Help and version are no errors; clap's own 2 is our 64.
             let code = if error.use_stderr() { exit::USAGE } else { exit::SAFE };
-            let _ = error.print();
+            match wrong::one_line(&error) {
+                Some(line) => eprintln!("{line}"),
+                None => drop(error.print()),
+            }
             return ExitCode::from(code);
         }
     };

@@ -154,6 +154,38 @@ for = "480ms"
     Directed {
         seed: 2,
         settings: &[SLOW],
+        // The reply is lost, and the request sent again.
+        ..by(
+            "counted-again",
+            r#"
+[[fault]]
+kind = "partition"
+from = "redis-1"
+to = "app-1"
+one-way = true
+after = "app-1 acquire 1 applied"
+for = "480ms"
+"#,
+        )
+    },
+    Directed {
+        seed: 2,
+        settings: &[SLOW],
+        // It dies in the queue.
+        ..by(
+            "ghost-in-queue",
+            r#"
+[[fault]]
+kind = "process-crash"
+node = "app-2"
+after = "app-2 acquire 2 invoked"
+delay = "50ms"
+"#,
+        )
+    },
+    Directed {
+        seed: 2,
+        settings: &[SLOW],
         ..by(
             "lease-from-reply",
             r#"

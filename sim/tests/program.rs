@@ -78,6 +78,7 @@ fn bad_flags_are_refused() {
         &["hunt", "--strategy", "certify", "--calm"],
         &["hunt", "--strategy", "swarm", "--against", "Cargo.toml"],
         &["hunt", "--strategy", "certify", "--against", "Cargo.toml"],
+        &["run", "--print-plan", "--out", "x"],
         &["hunt", "--strategy", "certify", "--against", "no-such-file"],
         &["hunt", "--for", "8h"],
         &["hunt", "--for", "8h", "--out", "Cargo.toml"],
@@ -94,8 +95,54 @@ fn bad_flags_are_refused() {
         let (code, stdout, stderr) = lockstorm(arguments);
         assert_eq!(code, 64, "{arguments:?}: {stderr}");
         assert_eq!(stdout, "", "{arguments:?}");
-        assert!(stderr.contains("error"), "{arguments:?}: {stderr}");
+        assert!(stderr.starts_with("error: "), "{arguments:?}: {stderr}");
+        assert_eq!(stderr.trim_end().lines().count(), 1, "{arguments:?}: {stderr}");
     }
+}
+
+#[test]
+fn flags_that_do_nothing_together_are_refused() {
+    for arguments in [
+        &["run", "--print-plan", "--out", "h.ndjson"][..],
+        &["run", "--print-plan", "--twice"],
+        &["run", "--print-plan", "--print-capsule"],
+        &["run", "--print-capsule", "--format", "json"],
+        &["run", "--plan", "plan.toml", "--draws", "wide"],
+        &["run", "--calm", "--fault", "{ kind = \"pause\", node = \"app-1\", at = \"1s\" }"],
+        &["hunt", "--no-shrink"],
+    ] {
+        let (code, stdout, stderr) = lockstorm(arguments);
+        assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_file_for_another_verb_is_told_which() {
+    let folder = tempfile::tempdir().unwrap();
+    let history = folder.path().join("h.ndjson.gz");
+    let history = history.to_str().unwrap();
+    let calm = ["run", "--scenario", "redis-single", "--calm", "--set", "duration=3s"];
+    assert_eq!(lockstorm(&[&calm[..], &["--out", history]].concat()).0, 0);
+    let check = |file: &str| format!("`lockstorm check {file}`");
+    let replay = |file: &str| format!("`lockstorm replay {file}`");
+    for (arguments, told) in [
+        (&["replay", history][..], check(history)),
+        (&["run", "--plan", history], check(history)),
+        (&["shrink", history], check(history)),
+        (&["check", LESSON], replay(LESSON)),
+    ] {
+        let (code, stdout, stderr) = lockstorm(arguments);
+        assert_eq!((code, stdout.as_str()), (64, ""), "{stderr}");
+        assert!(stderr.contains(&told), "{stderr}");
+    }
+}
+
+#[test]
+fn a_history_that_cannot_be_written_does_not_hide_the_report() {
+    let (code, stdout, stderr) =
+        lockstorm(&["run", "--seed", "0x2", "--out", "no-such-folder/h.ndjson"]);
+    assert_eq!(code, 64);
+    assert!(stdout.contains("VIOLATION") && stderr.starts_with("error: --out "), "{stderr}");
 }
 
 #[test]

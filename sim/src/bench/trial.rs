@@ -1,5 +1,6 @@
 //! One hunt for one bug, and the swarm that is matched to it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use super::cpu;
 use crate::draw::Draw;
 use crate::engine::event::EventEngine;
 use crate::engine::{Ending, Engine, Stage};
-use crate::hunt::course::{Course, Seeds, Strategy};
+use crate::hunt::course::{Course, Seeds, Source, Strategy};
 use crate::hunt::{Quarry, Summary};
 use crate::plan::{Draws, Plan, PlanError, Seed, file};
 use crate::planted::{Bug, Half};
@@ -102,7 +103,7 @@ pub fn quarry(bug: &Bug, half: Half) -> Quarry {
 struct Hunt<'a> {
     bug: &'a Bug,
     quarry: Quarry,
-    engine: Counting,
+    engine: Arc<Counting>,
     budget: u64,
     began: Duration,
     /// Spent on twins.
@@ -122,7 +123,7 @@ impl<'a> Hunt<'a> {
         Hunt {
             bug,
             quarry: quarry(bug, Half::Planted),
-            engine: Counting::default(),
+            engine: Arc::default(),
             budget,
             began: cpu::used(),
             aside: Duration::ZERO,
@@ -142,17 +143,25 @@ impl<'a> Hunt<'a> {
     /// Follows a strategy's course; gives how many faults each of its plans had.
     fn by_course(&mut self, strategy: Strategy, seeds: Seeds) -> Result<Vec<usize>, PlanError> {
         let budget = Some(self.budget);
-        let mut course = Course::new(&self.quarry, &self.engine, strategy, seeds, budget, false)?;
+        let engine = self.engine.clone();
+        let mut course = Course::new(&self.quarry, engine, strategy, seeds, budget, false)?;
         let mut counts = Vec::new();
-        if let Some(survey) = course.survey() {
-            self.look_at(&survey.run);
-        }
         loop {
-            let round = course.next_round();
+            // Fault-free runs are made before their round is known.
+            let before = if counts.is_empty() { 0 } else { self.engine.runs() };
+            let round = course.next_round()?;
             if round.is_empty() {
                 return Ok(counts);
             }
             for step in &round {
+                if let Source::Calm(position) = step.source {
+                    counts.push(0);
+                    let run = course.survey().and_then(|survey| survey.calm.get(position));
+                    if let Some(run) = run.cloned() {
+                        self.look_at(&run, before + 1 + position as u64);
+                    }
+                    continue;
+                }
                 if self.is_over() {
                     return Ok(counts);
                 }
@@ -178,17 +187,17 @@ impl<'a> Hunt<'a> {
     }
 
     fn execute(&mut self, plan: &Plan) -> Run {
-        let run = storm::run(plan, &self.engine);
-        self.look_at(&run);
+        let run = storm::run(plan, self.engine.as_ref());
+        self.look_at(&run, self.engine.runs());
         run
     }
 
-    /// Whether the run shows the bug, and the twin does not.
-    fn look_at(&mut self, run: &Run) {
-        if self.found.is_some() || !shows(self.bug, run) {
+    /// Whether the run, the how-manieth of the hunt, shows the bug, and the twin does not.
+    fn look_at(&mut self, run: &Run, executions: u64) {
+        if self.found.is_some() || executions > self.budget || !shows(self.bug, run) {
             return;
         }
-        let (executions, cpu) = (self.engine.runs(), self.cpu());
+        let cpu = self.cpu();
         let before = cpu::used();
         let mut twin = run.plan.clone();
         twin.lock.name = self.bug.lock_name(Half::Mended);
@@ -203,7 +212,7 @@ impl<'a> Hunt<'a> {
 
     fn outcome(self) -> Outcome {
         let cpu_of = |cpu: Duration| u64::try_from(cpu.as_micros()).unwrap_or(u64::MAX);
-        let (runs, cpu) = (self.engine.runs(), self.cpu());
+        let (runs, cpu) = (self.engine.runs().min(self.budget), self.cpu());
         match self.found {
             Some(found) => Outcome {
                 found: true,

@@ -65,8 +65,12 @@ impl Cell {
 pub struct Book {
     /// Of all runs.
     pub tally: Tally,
+    /// Of the fault-free runs.
+    pub calm: Tally,
     /// Of the single faults.
     pub singles: Tally,
+    /// Of single faults in the weather of seeds.
+    pub again: Tally,
     /// Of the pairs.
     pub pairs: Tally,
     /// Of the drawn plans.
@@ -94,6 +98,8 @@ impl Book {
                 self.coverage.entry(cell).or_default().add(summary.verdict);
                 self.outcomes.insert(trial.key(), Outcome::of(summary));
             }
+            Source::Calm(_) => self.calm.add(summary),
+            Source::Again(_) => self.again.add(summary),
             Source::Pair(..) => self.pairs.add(summary),
             Source::Drawn => self.drawn.add(summary),
         }
@@ -137,6 +143,10 @@ impl Book {
             let inert = grouped(tally.ended(Verdict::Inert));
             format!("{broke} broke, {inert} inert")
         };
+        if self.calm.runs > 0 {
+            let broke = grouped(self.calm.ended(Verdict::Violation));
+            lines.push(("fault-free", format!("{}: {broke} broke", grouped(self.calm.runs))));
+        }
         if let Some(survey) = course.survey() {
             let all = grouped(course.trials().len() as u64);
             let text = format!(
@@ -146,6 +156,10 @@ impl Book {
                 counts(&self.singles)
             );
             lines.push(("single faults", text));
+        }
+        if self.again.runs > 0 {
+            let tried = grouped(self.again.runs);
+            lines.push(("in weather", format!("{tried} single faults: {}", counts(&self.again))));
         }
         if self.pairs.runs > 0 {
             let (tried, all) = (grouped(self.pairs.runs), grouped(course.pairs()));
@@ -208,6 +222,10 @@ impl Book {
                 grouped(self.singles.runs),
                 grouped(all)
             ));
+        }
+        if self.again.runs > 0 {
+            let tried = counted(self.again.runs, "single fault");
+            lines.push(format!("none of {tried} in the weather of seeds broke anything"));
         }
         if self.pairs.runs > 0 {
             lines.push(format!("none of {} broke anything", counted(self.pairs.runs, "pair")));

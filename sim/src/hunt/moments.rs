@@ -19,8 +19,11 @@ use crate::history::{AcquireOutcome, Attempt, Event, History, What};
 use crate::plan::{Anchor, Operation, Phase, Plan, PlanError, Seed};
 use crate::storm::{self, Run, anchors};
 
-/// How many seeds are tried for a calm run with every sort of cycle.
+/// How many seeds are tried at most for a calm run with every sort of cycle.
 pub const SEEDS_TRIED: u64 = 16;
+
+/// After so many that show no more than the best it is given up: the storm has no such run.
+const WITHOUT_MORE: u64 = 4;
 
 /// A sort of lock cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,6 +91,8 @@ pub struct Survey {
     pub moments: Vec<Moment>,
     /// How many anchors the run has in all.
     pub anchors: u64,
+    /// All fault-free runs that were made to find it, in their order.
+    pub calm: Vec<Run>,
 }
 
 /// Finds the fault-free run of `quarry` that shows most sorts of cycles, from `seed` on.
@@ -96,17 +101,21 @@ pub struct Survey {
 /// When the quarry names something unknown.
 pub fn survey(quarry: &Quarry, engine: &dyn Engine, seed: Seed) -> Result<Survey, PlanError> {
     let mut best = Survey::of(quarry.calm_plan(seed)?, engine);
+    let mut calm = vec![best.run.clone()];
+    let mut without_more = 0;
     for offset in 1..SEEDS_TRIED {
-        if best.has_every_sort() {
+        if best.has_every_sort() || without_more == WITHOUT_MORE {
             break;
         }
         let seed = Seed(seed.0.wrapping_add(offset));
         let other = Survey::of(quarry.calm_plan(seed)?, engine);
+        calm.push(other.run.clone());
+        without_more += 1;
         if other.moments.len() > best.moments.len() {
-            best = other;
+            (best, without_more) = (other, 0);
         }
     }
-    Ok(best)
+    Ok(Survey { calm, ..best })
 }
 
 impl Survey {
@@ -115,7 +124,7 @@ impl Survey {
         let moments = moments_of(&run.history, &plan);
         let anchors = run.history.iter().filter(|event| anchors::position(event).is_some());
         let anchors = anchors.count() as u64;
-        Survey { plan, run, moments, anchors }
+        Survey { plan, run, moments, anchors, calm: Vec::new() }
     }
 
     /// Whether it has short and slow sections, and a wait.

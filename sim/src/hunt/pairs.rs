@@ -119,6 +119,8 @@ fn nearness(summary: &Summary, calm_handovers: u64) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
     use crate::engine::event::EventEngine;
     use crate::hunt::Quarry;
     use crate::hunt::course::{Course, Seeds, Strategy};
@@ -129,7 +131,8 @@ mod tests {
         let quarry = Quarry::new("redis-single", "redis", Fence::Off);
         let seeds = Seeds { first: Seed(7), calm: Seed(7) };
         let course =
-            Course::new(&quarry, &EventEngine, Strategy::Certify, seeds, None, false).unwrap();
+            Course::new(&quarry, Arc::new(EventEngine), Strategy::Certify, seeds, None, false)
+                .unwrap();
         let trials = course.trials();
         let lost = Summary::lost(Seed(7), String::new());
         let quiet = Summary { verdict: Verdict::Safe, faults_showed: 1, ..lost };

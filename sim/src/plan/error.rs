@@ -46,7 +46,13 @@ impl PlanError {
 
     /// An error at a place that a name is enough for, such as `--set lock.lease`.
     pub fn named(place: impl Into<String>, complaint: Complaint) -> Self {
-        PlanError { place: Box::new(Place::Named(place.into())), complaint }
+        let place = place.into();
+        let mend = match place.starts_with("--") {
+            true => by_flags(&complaint.mend),
+            false => complaint.mend,
+        };
+        let complaint = Complaint { mend, ..complaint };
+        PlanError { place: Box::new(Place::Named(place)), complaint }
     }
 
     /// What is wrong and the mend, without the place.
@@ -61,6 +67,31 @@ impl PlanError {
             Place::Named(_) => None,
         }
     }
+}
+
+/// How mends write a key of a plan, and the flag that sets it.
+const FLAGS: [(&str, &str); 6] = [
+    ("fence = ", "--fence "),
+    ("redis-mode = ", "--set topology.redis-mode="),
+    ("sentinels = ", "--set topology.sentinels="),
+    ("redis = ", "--set topology.redis="),
+    ("the lock \"", "--lock \""),
+    ("the scenario ", "--scenario "),
+];
+
+/// A mend for somebody who wrote flags and no file.
+fn by_flags(mend: &str) -> String {
+    FLAGS.iter().fold(mend.to_owned(), |mend, (key, flag)| {
+        let parts = mend.split(key).enumerate().map(|(position, part)| {
+            // A value in quotation marks needs none behind a flag.
+            let value = part.strip_prefix('"').or(key.ends_with('"').then_some(part));
+            match value.and_then(|value| value.split_once('"')).filter(|_| position > 0) {
+                Some((value, rest)) => format!("{value}{rest}"),
+                None => part.to_owned(),
+            }
+        });
+        parts.collect::<Vec<_>>().join(flag.trim_end_matches('"'))
+    })
 }
 
 /// The last boundary of a character at or before `index`.
@@ -120,5 +151,27 @@ mod tests {
         }
         let flag = PlanError::named("--set lock.lease", complaint);
         assert_eq!(flag.to_string(), "--set lock.lease: no; yes");
+    }
+
+    #[test]
+    fn whoever_wrote_flags_is_told_flags() {
+        for (mend, flags) in [
+            ("write fence = \"off\", or take a lock", "write --fence off, or take a lock"),
+            (
+                "take the lock \"redlock\", or redis-mode = \"replicated\"",
+                "take --lock redlock, or --set topology.redis-mode=replicated",
+            ),
+            (
+                "take the scenario redlock-five, or redis-mode = \"independent\"",
+                "take --scenario redlock-five, or --set topology.redis-mode=independent",
+            ),
+            (
+                "write sentinels = 0, or redis = 2 or more",
+                "write --set topology.sentinels=0, or --set topology.redis=2 or more",
+            ),
+            ("allowed: \"a\", \"b\"", "allowed: \"a\", \"b\""),
+        ] {
+            assert_eq!(by_flags(mend), flags);
+        }
     }
 }

@@ -130,7 +130,7 @@ impl StormArguments {
 #[derive(Debug, Args)]
 pub struct RunArguments {
     /// A plan file (TOML) or a capsule instead of a drawn plan.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "scenario", "lock", "fence"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "scenario", "lock", "fence", "draws"])]
     pub plan: Option<PathBuf>,
     /// The seed, hex with 0x or decimal.
     #[arg(long, default_value = "0x0")]
@@ -141,16 +141,16 @@ pub struct RunArguments {
     /// Draw nothing: the scenario as it stands, with this fault, such as
     /// `{ kind = "pause", node = "app-1", after = "app-1 read 1 applied", for = "6s" }`; may
     /// be repeated.
-    #[arg(long = "fault", value_name = "TOML", conflicts_with = "plan")]
+    #[arg(long = "fault", value_name = "TOML", conflicts_with_all = ["plan", "draws"])]
     pub faults: Vec<String>,
     /// Run it again in a fresh process also if it is safe, and compare the traces.
     #[arg(long)]
     pub twice: bool,
     /// Print the plan and run nothing.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["print_capsule", "out", "twice", "format", "engine"])]
     pub print_plan: bool,
     /// Print the plan as a capsule, one line that stands for a file, and run nothing.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["out", "twice", "format", "engine"])]
     pub print_capsule: bool,
     /// Write the history into this file, gzip if its name ends in `.gz`.
     #[arg(long, value_name = "FILE.ndjson.gz")]

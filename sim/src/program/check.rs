@@ -13,11 +13,15 @@ use lockstorm_sim::report::recorded::Told;
 use super::arguments::{CheckArguments, Format};
 use super::exit::Failure;
 use super::say::{manner, say};
+use super::sort::Sort;
 
 /// `lockstorm check`. The exit code is the verdict's.
 pub fn check(arguments: &CheckArguments) -> Result<u8, Failure> {
     let name = name(&arguments.file);
-    let mut recorded = read_any(arguments, &name).map_err(Failure::usage)?;
+    let mut recorded = read_any(arguments, &name).map_err(|error| {
+        let other = Sort::instead_of(&arguments.file, Sort::History);
+        other.unwrap_or_else(|| Failure::usage(error))
+    })?;
     every_host_is_there(arguments, &recorded)?;
     let clocks = &mut recorded.history.clock_uncertainty;
     for (host, time) in &arguments.clock_uncertainty {

@@ -216,7 +216,7 @@ impl Setup {
         let engine = storm::engine(&self.quarry.engine)
             .ok_or_else(|| Failure::internal("the engine is missing"))?;
         let Setup { quarry, strategy, seeds, runs, endless, .. } = self;
-        Ok(Course::new(quarry, engine.as_ref(), *strategy, *seeds, *runs, *endless)?)
+        Ok(Course::new(quarry, engine, *strategy, *seeds, *runs, *endless)?)
     }
 
     /// Which hunt this is.

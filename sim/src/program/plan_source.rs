@@ -9,6 +9,7 @@ use lockstorm_sim::seeds::{self, SeedFile};
 use super::arguments::{EngineArgument, StormArguments};
 use super::exit::Failure;
 use super::run::quarry;
+use super::sort::Sort;
 
 /// A plan.
 #[derive(Debug, Args)]
@@ -42,8 +43,13 @@ impl PlanArguments {
     }
 }
 
-/// Reads a plan file, the plan of a seed file, or a capsule.
+/// Reads a plan file, the plan of a seed file, or a capsule. Of a file for another verb it
+/// says for which.
 pub fn load_any(path: &Path) -> Result<Plan, Failure> {
+    load(path).map_err(|error| Sort::instead_of(path, Sort::Plan).unwrap_or(error))
+}
+
+fn load(path: &Path) -> Result<Plan, Failure> {
     if capsule::of_path(path).is_some() {
         return Ok(file::load(path)?);
     }

@@ -21,14 +21,17 @@ use super::arguments::{
 };
 use super::exit::Failure;
 use super::plan_source::load_any;
+use super::progress::Waiting;
 use super::report::Files;
 use super::say::{manner, say};
+use super::sort::Sort;
 
 /// `lockstorm run`.
 pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
     let (plan, reproduce) = match &arguments.plan {
         Some(path) => {
-            let mut plan = file::load(path)?;
+            let other = |error| Sort::instead_of(path, Sort::Plan).unwrap_or(Failure::from(error));
+            let mut plan = file::load(path).map_err(other)?;
             for (key, value) in &arguments.storm.settings {
                 plan = plan.with_set(key, value)?;
             }
@@ -38,6 +41,10 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
             (plan, command_of_file("run --plan", path, &arguments.storm))
         }
         None if !arguments.faults.is_empty() => {
+            if arguments.storm.calm {
+                let what = "--calm has no faults, and --fault is one; leave out one of the two";
+                return Err(Failure::usage(what));
+            }
             let plan = quarry(&arguments.storm)?.calm_plan(arguments.seed)?;
             let plan = file::with_faults("--fault", &plan, &arguments.faults)?;
             let command = command_of_faults(&plan, &arguments.storm);
@@ -104,11 +111,15 @@ struct Telling<'a> {
 fn tell(plan: &Plan, telling: &Telling<'_>) -> Result<u8, Failure> {
     let engine = storm::engine(telling.engine.name())
         .ok_or_else(|| Failure::internal("the engine is missing"))?;
+    let waiting = Waiting::begin();
     let run = storm::run(plan, engine.as_ref());
-    if let Some(path) = telling.out {
-        history_file::save(path, &run.header(), &run.history)
-            .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-    }
+    drop(waiting);
+    let unwritten = telling.out.and_then(|path| {
+        let saved = history_file::save(path, &run.header(), &run.history);
+        let mend = "look at the path and its rights, or name another file";
+        let failed = |error| Failure::usage(format!("--out {}: {error}; {mend}", path.display()));
+        saved.err().map(failed)
+    });
     let examination = examined(&run, telling.engine, telling.twice)?;
     let (repetition, confirmation) = match &examination {
         Some(examination) => (Some(&examination.repetition), examination.confirmation.as_ref()),
@@ -121,7 +132,7 @@ fn tell(plan: &Plan, telling: &Telling<'_>) -> Result<u8, Failure> {
         Format::Json => say(json::run_json(&failure)),
     }
     let source = Source::of_run(&failure);
-    telling.files.write(&source)?;
+    let files = telling.files.write(&source);
     let verdict = verdict_with(&run, repetition);
     if !verdict.is_safe() {
         let asked = Environment::get();
@@ -129,6 +140,11 @@ fn tell(plan: &Plan, telling: &Telling<'_>) -> Result<u8, Failure> {
             eprintln!("{line}");
         }
     }
+    // After what the run came to: that is not lost with its history.
+    if let Some(failure) = unwritten {
+        return Err(failure);
+    }
+    files?;
     Ok(verdict.exit_code())
 }
 

@@ -13,7 +13,13 @@ use crate::report::table::Tally;
 pub fn junit(identity: &Identity, book: &Book, told: &[Told]) -> String {
     let quarry = &identity.quarry;
     let suite = format!("{}.{}.fence-{}", quarry.scenario, quarry.lock, quarry.fence.name());
-    let clean = [("single faults", &book.singles), ("pairs", &book.pairs), ("seeds", &book.drawn)];
+    let clean = [
+        ("fault-free runs", &book.calm),
+        ("single faults", &book.singles),
+        ("single faults in weather", &book.again),
+        ("pairs", &book.pairs),
+        ("seeds", &book.drawn),
+    ];
     let is_clean = |tally: &Tally| tally.runs > 0 && tally.ended(Verdict::Violation) == 0;
     let clean: Vec<String> = clean
         .into_iter()

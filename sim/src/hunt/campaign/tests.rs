@@ -19,7 +19,7 @@ fn identity() -> Identity {
 }
 
 fn step(number: u64) -> Step {
-    Step { number, source: Source::Drawn, task: Task::Drawn(Seed(number)) }
+    Step { number, source: Source::Drawn, task: Task::Drawn(Seed(number)), known: None }
 }
 
 fn line(number: u64) -> Line {
@@ -180,11 +180,12 @@ fn what_people_read() {
     let identity =
         Identity { quarry: Quarry::new("redis-single", "redis", Fence::Off), ..identity() };
     let Identity { quarry, strategy, seeds, .. } = &identity;
-    let engine = crate::engine::event::EventEngine;
-    let mut course = Course::new(quarry, &engine, *strategy, *seeds, Some(400), false).unwrap();
+    let engine = std::sync::Arc::new(crate::engine::event::EventEngine);
+    let mut course =
+        Course::new(quarry, engine.clone(), *strategy, *seeds, Some(400), false).unwrap();
     let mut book = Book::default();
     for _ in 0..2 {
-        for step in course.next_round() {
+        for step in course.next_round().unwrap() {
             course.note(&step, &made_up(&step));
             book.add(&course, &step, &made_up(&step));
         }
@@ -221,12 +222,13 @@ fn claim_of(verdict: Verdict, witness: evidence::Witness) -> String {
     let identity =
         Identity { quarry: Quarry::new("redis-single", "redis", Fence::Off), ..identity() };
     let Identity { quarry, seeds, .. } = &identity;
-    let engine = crate::engine::event::EventEngine;
+    let engine = std::sync::Arc::new(crate::engine::event::EventEngine);
     let mut course =
-        Course::new(quarry, &engine, Strategy::Portfolio, *seeds, Some(5_000), false).unwrap();
+        Course::new(quarry, engine.clone(), Strategy::Portfolio, *seeds, Some(5_000), false)
+            .unwrap();
     let mut book = Book::default();
     loop {
-        let round = course.next_round();
+        let round = course.next_round().unwrap();
         if round.is_empty() {
             break;
         }

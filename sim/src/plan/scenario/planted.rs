@@ -46,6 +46,8 @@ pub const PLANTED: &[LockKind] = pairs![
     "renew-by-set" false "the renewal takes the lock once more" "续期即重新写入",
     "resent-del" false "a release without an answer is sent again" "无应答的释放被重发",
     "own-record-as-new" false "an own record found is counted as new" "把自己的旧记录当成新租约",
+    "counted-again" false "an acquire that is sent again is counted again" "重发的获取被再次计数",
+    "ghost-in-queue" false "who left the queue without a word is waited for" "排队者悄然离开仍被等待",
     "lease-from-reply" false "the lease is counted from the answer" "租约从收到应答算起",
     "client-clock-expiry" false "clients judge by their own clocks" "由客户端时钟判断过期",
     "token-from-clock" true "tokens are times of the client" "令牌取自客户端时钟",

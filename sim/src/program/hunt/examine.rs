@@ -193,6 +193,7 @@ impl Examining<'_> {
             label: suspect.label.clone(),
             reproduce: match suspect.step.source {
                 Source::Drawn => command_of_seed(plan.seed, storm),
+                Source::Calm(_) | Source::Again(_) => command_of_plan("replay", &plan, None),
                 Source::Single(_) | Source::Pair(..) => command_of_faults(&plan, storm),
             },
             shrunk: None,

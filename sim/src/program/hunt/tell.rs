@@ -167,6 +167,9 @@ fn text(
     }
 }
 
+/// How wide the table of the coverage is; what is narrower gets a line each.
+const COVERAGE_WIDTH: usize = 68;
+
 /// `broke / inert / tried` of single faults, by kind of fault and operation.
 fn coverage(setup: &Setup, course: &Course, walk: &Walk<'_>, manner: &Manner) {
     let quarry = &setup.quarry;
@@ -184,6 +187,16 @@ fn coverage(setup: &Setup, course: &Course, walk: &Walk<'_>, manner: &Manner) {
         return;
     }
     let operations = ["acquire", "read", "sell", "release"];
+    say("\n  broke/inert/tried, by the operation at whose moments the fault struck");
+    if manner.width < COVERAGE_WIDTH {
+        for (fault, cells) in &rows {
+            let cells = operations.iter().filter_map(|operation| {
+                cells.get(operation).map(|cell| format!("{operation} {cell}"))
+            });
+            let text = cells.collect::<Vec<_>>().join(", ");
+            say(labelled(&format!("  {fault:<18}"), 6, &text, manner.width));
+        }
+    }
     let line = |first: &str, cells: [&str; 4]| {
         let mut line = format!("  {first:<18}");
         for cell in cells {
@@ -191,10 +204,12 @@ fn coverage(setup: &Setup, course: &Course, walk: &Walk<'_>, manner: &Manner) {
         }
         say(line.trim_end());
     };
-    say("\n  broke/inert/tried, by the operation at whose moments the fault struck");
-    line("", operations);
-    for (fault, cells) in rows {
-        line(fault, operations.map(|operation| cells.get(operation).map_or("", String::as_str)));
+    if manner.width >= COVERAGE_WIDTH {
+        line("", operations);
+        for (fault, cells) in &rows {
+            let cell = |operation| cells.get(operation).map_or("", String::as_str);
+            line(fault, operations.map(cell));
+        }
     }
     let breakers = walk.book.breakers();
     if breakers.is_empty() {

@@ -80,13 +80,16 @@ impl<'a> Walk<'a> {
     pub fn go(&mut self, course: &mut Course) -> Result<(), Failure> {
         self.bar = Some(Progress::new("runs", course.budget()));
         loop {
-            let round = course.next_round();
+            let round = course.next_round()?;
+            if let (Some(bar), Some(budget)) = (&self.bar, course.budget()) {
+                bar.set_length(budget);
+            }
             let Some(last) = round.last().map(|step| step.number) else { break };
             let shard = self.setup.shard;
             let round: Vec<Step> =
                 round.into_iter().filter(|step| course.is_of(step, shard)).collect();
             let mut to_run = Vec::new();
-            for step in round {
+            for mut step in round {
                 let known = self.journal.as_mut().map(|journal| journal.known(&step));
                 match known.transpose().map_err(Failure::Usage)?.flatten() {
                     Some(line) => {
@@ -101,7 +104,13 @@ impl<'a> Walk<'a> {
                         if let Some(gap) = gap.filter(|_| !self.read_only) {
                             return Err(Failure::usage(gap));
                         }
-                        to_run.push(step);
+                        match step.known.take() {
+                            Some(summary) if !self.read_only => {
+                                self.write_down(course, &step, &summary);
+                                self.take(course, &step, &summary);
+                            }
+                            _ => to_run.push(step),
+                        }
                     }
                 }
             }

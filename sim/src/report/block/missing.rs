@@ -3,7 +3,7 @@
 use super::{Block, Failure};
 use crate::check::{Goal, Judgement, Verdict};
 use crate::fault;
-use crate::plan::{Plan, When};
+use crate::plan::{FaultKind, Plan, When};
 use crate::report::layout::counted;
 
 pub(super) fn tell(block: &mut Block<'_>, failure: &Failure<'_>) {
@@ -124,7 +124,16 @@ pub(super) fn inert_faults(judgement: &Judgement, plan: &Plan, most: usize) -> V
         let planned = plan.faults.get(inert.fault);
         let narration = planned.map(|fault| fault::narration(&fault.kind));
         let what = narration.unwrap_or_else(|| inert.description.clone());
+        let group = planned.and_then(|fault| match &fault.kind {
+            FaultKind::Pause { group: Some(group), .. } => Some(group),
+            _ => None,
+        });
         let became = match (inert.began, planned.map(|fault| &fault.when)) {
+            (Some(_), _) if group.is_some() => format!(
+                "it began, and no task of the group {} came to run: the lock {} may have none",
+                group.map_or("", String::as_str),
+                plan.lock.name
+            ),
             (Some(_), _) => "it began, and nothing met it".to_owned(),
             (None, Some(When::After { anchor, .. })) => {
                 format!("it never began: `{anchor}` never happened")
