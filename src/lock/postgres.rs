@@ -11,7 +11,7 @@
 //! | `pg-lock-table-reentrant` | [`table::reentrant`] | a row, counted | poll | after the lease |
 //!
 //! Ways to sell without a lock, optimistic and conditional, are the stock's:
-//! `stock::sql`. The modules say what each guarantees, its takeover
+//! [`stock::sql`](crate::stock::sql). The modules say what each guarantees, its takeover
 //! bound, and how it is known to fail.
 //!
 //! # What they have in common
