@@ -6,10 +6,12 @@ import type { Event, FaultBand, Lane } from "./data";
 import { at, s } from "./dom";
 import { category, say, shape, signed, type Shape } from "./events";
 import type { Model } from "./state";
-import { seconds, span, told, word } from "./words";
+import { between, seconds, told, word } from "./words";
 
 const TOP = 46;
-const HEIGHT = { client: 66, server: 46, sentinel: 28, resource: 40, other: 26 } as const;
+const HEIGHT = { client: 80, server: 60, sentinel: 34, resource: 50, other: 30 } as const;
+/** Where a lane's signs are, below its top; its pins are above them, what faults are called below. */
+const SIGNS = { client: 60, server: 41, sentinel: 22, resource: 34, other: 20 } as const;
 /** Signs closer than this are drawn as one with a number. */
 const CLOSE = 9;
 /** Beyond so many lines only those of the cause are drawn. */
@@ -68,7 +70,7 @@ export class Chart {
     const { model } = this;
     const { lanes } = model.data;
     const width = Math.max(at("chart").clientWidth, 280);
-    const gutter = width < 600 ? 62 : 92;
+    const gutter = width < 600 ? 70 : 92;
     const tops: number[] = [];
     let y = TOP;
     for (const lane of lanes) { tops.push(y); y += HEIGHT[lane.role]; }
@@ -115,11 +117,11 @@ function hatches(): SVGElement[] {
 }
 
 const near = (frame: Frame, from: number, to: number): boolean => to >= frame.from && from <= frame.to;
-const mid = (frame: Frame, lane: number): number => frame.tops[lane]! + HEIGHT[frame.model.data.lanes[lane]!.role] / 2;
+const mid = (frame: Frame, lane: number): number => frame.tops[lane]! + SIGNS[frame.model.data.lanes[lane]!.role];
 
 /** Times below which there is a line, at round distances. */
 function axis(frame: Frame): SVGElement[] {
-  const room = Math.max(2, Math.floor((frame.width - frame.gutter) / 110));
+  const room = Math.max(2, Math.floor((frame.width - frame.gutter) / (frame.width < 600 ? 75 : 110)));
   const least = (frame.to - frame.from) / room;
   const power = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
   const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= least) ?? power * 10;
@@ -136,7 +138,7 @@ function names(frame: Frame): SVGElement[] {
   return frame.model.data.lanes.flatMap((lane, n) => {
     const top = frame.tops[n]!;
     const letters = Math.floor((frame.gutter - 8) / 7);
-    const name = lane.name.length > letters ? `${lane.name.slice(0, letters - 1)}…` : lane.name;
+    const name = lane.name.length > letters ? `${lane.name.slice(0, letters - 3)}…${lane.name.slice(-2)}` : lane.name;
     return [
       s("line", { x1: 0, x2: frame.width, y1: top, y2: top, class: "lane-line" }),
       s("text", { x: 4, y: top + 17, class: `lane-name lane-${lane.role}` }, name, s("title", {}, lane.name)),
@@ -161,7 +163,7 @@ function bands(frame: Frame): SVGElement[] {
     const taken = labelled.get(first) ?? -Infinity;
     const text = `⚡ ${told(fault.word)}`;
     if (from >= taken && frame.width - from > 60) {
-      parts.push(s("text", { x: from + 3, y: frame.tops[first]! + HEIGHT[lanes[first]!.role] - 5, class: "band-text" }, text, s("title", {}, faultTitle(fault))));
+      parts.push(s("text", { x: from + 3, y: frame.tops[first]! + HEIGHT[lanes[first]!.role] - 3, class: "band-text" }, text, s("title", {}, faultTitle(fault))));
       labelled.set(first, from + text.length * 8 + 10);
     }
   }
@@ -181,7 +183,7 @@ function violation(frame: Frame): SVGElement[] {
 function bracket(frame: Frame): SVGElement[] {
   const { subject } = frame.model.data;
   if (!subject) return [];
-  const text = `${told(subject.kind)} · ${span(subject.to - subject.from)}`;
+  const text = `${told(subject.kind)} · ${between(subject.from, subject.to)}`;
   if (!near(frame, subject.from, subject.to)) {
     const left = subject.to < frame.from;
     return [s("text", { x: left ? frame.gutter + 4 : frame.width - 4, y: 30, class: "bracket-text", "text-anchor": left ? "start" : "end" }, left ? `← ${text}` : `${text} →`)];
@@ -202,7 +204,7 @@ function laneTracks(frame: Frame, lane: Lane, n: number): SVGElement[] {
   for (const [from, end] of lane.downs.filter(([a, b]) => near(frame, a, b ?? frame.to))) {
     const x = Math.max(frame.x(from), frame.gutter), to = Math.min(frame.x(end ?? frame.to), frame.width);
     parts.push(s("rect", { x, y: top + 2, width: Math.max(to - x, 2), height: height - 4, class: "down", fill: "url(#hatch-down)" }));
-    if (to - x > 60) parts.push(s("text", { x: x + 6, y: top + 17, class: "down-text" }, word("down")));
+    if (to - x > 50) parts.push(s("text", { x: x + 6, y: top + 15, class: "down-text" }, word("down")));
   }
   if (lane.role === "server") parts.push(...roles(frame, lane, top));
   parts.push(...offsets(frame, lane, top + height), ...clocks(frame, lane, top));
@@ -217,7 +219,8 @@ function roles(frame: Frame, lane: Lane, top: number): SVGElement[] {
     const start = Math.max(frame.x(from), frame.gutter), width = Math.min(frame.x(to), frame.width) - start;
     if (width <= 0) return;
     if (master) parts.push(s("rect", { x: start, y: top + 1, width, height: 3, class: "master" }));
-    if (width > 50 && (before !== master || frame.x(from) < frame.gutter)) {
+    const isDown = lane.downs.some(([a, b]) => frame.x(a) <= start + 40 && frame.x(b ?? frame.model.end) > start);
+    if (width > 50 && !isDown && (before !== master || frame.x(from) < frame.gutter)) {
       parts.push(s("text", { x: start + 4, y: top + 15, class: "role" }, word(master ? "master" : "replica")));
     }
   });
@@ -239,7 +242,7 @@ function offsets(frame: Frame, lane: Lane, bottom: number): SVGElement[] {
   path += `H${frame.x(frame.model.end)}`;
   const text = `${word("offset")} ${last}`;
   return [s("path", { d: path, class: "offset" }, s("title", {}, text)),
-    s("text", { x: frame.width - 6, y: y(last) - 2, class: "offset-text", "text-anchor": "end" }, String(last))];
+    last > 0 ? s("text", { x: frame.width - 6, y: y(last) - 2, class: "offset-text", "text-anchor": "end" }, String(last)) : s("g")];
 }
 
 function clocks(frame: Frame, lane: Lane, top: number): SVGElement[] {
@@ -299,6 +302,8 @@ function lines(frame: Frame): SVGElement[] {
     for (const id of event.c ?? []) {
       const cause = model.byId.get(id);
       if (cause?.n === undefined || cause.n === event.n && event.what !== "message-lost" || !near(frame, cause.t, event.t)) continue;
+      // One request is refused many times: only what matters of that is drawn.
+      if (event.what === "record-refused" && event.k !== 1 && !chain?.has(event.i)) continue;
       pairs.push([cause, event]);
     }
   }
@@ -347,7 +352,7 @@ function signs(frame: Frame): SVGElement[] {
   }
   const parts: SVGElement[] = [], above: SVGElement[] = [];
   lanes.forEach((events, n) => {
-    const y = mid(frame, n) + (data.lanes[n]!.role === "client" ? 21 : 4);
+    const y = mid(frame, n);
     let at = 0;
     while (at < events.length) {
       const first = events[at]!;
@@ -377,8 +382,8 @@ function mark(frame: Frame, event: Event, group: Event[], x: number, y: number, 
   if (event.i === model.state.selected) parts.append(s("circle", { cx: x, cy: y, r: 11, class: "ring" }));
   parts.append(s("rect", { x: x - 6, y: y - 11, width: 13, height: 22, class: "touch" }), sign(shape(event), x, y, 4, "shape"));
   const words = say(event);
-  if (many > 1) parts.append(s("text", { x: x + 7, y: y + 4, class: "count" }, `×${many}`));
-  else if (room > 90 && !step) parts.append(s("text", { x: x + 8, y: y + 4, class: "words" }, words.length * 6 < room - 10 ? words : `${words.slice(0, Math.floor((room - 18) / 6))}…`));
+  if (many > 1 && room > 14 + 7 * String(many).length) parts.append(s("text", { x: x + 7, y: y + 4, class: "count" }, `×${many}`));
+  else if (many === 1 && room > 110 && !step) parts.append(s("text", { x: x + 8, y: y + 4, class: "words" }, words.length * 6 < room - 10 ? words : `${words.slice(0, Math.floor((room - 18) / 6))}…`));
   parts.append(s("title", {}, group.slice(0, 8).map((one) => `#${one.i} ${seconds(one.t, true)} ${say(one)}`).join("\n") + (group.length > 8 ? "\n…" : "")));
   return parts;
 }

@@ -40,7 +40,7 @@ export interface Event {
 }
 
 export interface Step {
-  event: number | null; at: number; who: string; what: Both; outcome: Both | null;
+  event: number | null; at: number; who: Both; what: Both; outcome: Both | null;
   mark: "" | "fault" | "wrong" | "held"; remark: Both | null;
 }
 

@@ -83,7 +83,7 @@ export function story(model: Model): void {
     const sign = { fault: "⚡", wrong: "✗", held: "✓", "": "" }[one.mark];
     return h("li", { class: `step step-${one.mark || "plain"}` },
       h("button", { type: "button", "aria-current": current ? "step" : null, click: () => model.select(one.event) },
-        h("span", { class: "step-head" }, h("span", { class: "step-number" }, String(n + 1)), h("span", { class: "step-time" }, seconds(one.at, fine)), h("span", { class: "step-who" }, one.who), sign ? h("span", { class: "step-sign", "aria-hidden": "true" }, sign) : ""),
+        h("span", { class: "step-head" }, h("span", { class: "step-number" }, String(n + 1)), h("span", { class: "step-time" }, seconds(one.at, fine)), h("span", { class: "step-who" }, told(one.who)), sign ? h("span", { class: "step-sign", "aria-hidden": "true" }, sign) : ""),
         h("span", { class: "step-what" }, told(one.what)),
         one.outcome ? h("span", { class: "step-outcome" }, told(one.outcome)) : "",
         one.remark ? h("span", { class: "step-remark" }, `← ${told(one.remark)}`) : ""));
@@ -142,10 +142,16 @@ export function legend(): void {
   at("legend").replaceChildren(...all.map(([sign, name]) => h("li", {}, sign, word(name))));
 }
 
+/** So many findings stand open. */
+const SOME = 8;
+
 export function findings({ data }: Model): void {
   at("findings").hidden = data.findings.length === 0;
-  at("findings").replaceChildren(h("h2", {}, word("findings")), h("ul", { class: "finding-list" }, ...data.findings.map((one) =>
-    h("li", { class: one.violation ? "" : "faint" }, h("strong", {}, told(one.kind)), one.violation ? " " : ` (${word("advisory")}) `, told(one.sentence), h("span", { class: "faint" }, ` ${word("parted")}: ${told(one.parted)}`)))),
+  const list = (some: typeof data.findings): HTMLElement => h("ul", { class: "finding-list" }, ...some.map((one) =>
+    h("li", { class: one.violation ? "" : "faint" }, h("strong", {}, told(one.kind)), one.violation ? " " : ` (${word("advisory")}) `, told(one.sentence), h("span", { class: "faint" }, ` ${word("parted")}: ${told(one.parted)}`))));
+  const rest = data.findings.slice(SOME);
+  at("findings").replaceChildren(h("h2", {}, word("findings")), list(data.findings.slice(0, SOME)),
+    rest.length ? h("details", {}, h("summary", {}, word("more", rest.length)), list(rest)) : "",
     data.findings_left_out ? h("p", { class: "faint" }, word("more", data.findings_left_out)) : "");
 }
 

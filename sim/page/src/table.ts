@@ -8,8 +8,8 @@ import { seconds, word } from "./words";
 export function filters(model: Model): void {
   const { state, data } = model;
   const there = CATEGORIES.filter((one) => data.events.some((event) => category(event) === one));
-  const toggle = (text: string, pressed: boolean, act: () => void): HTMLElement =>
-    h("button", { type: "button", class: "chip", "aria-pressed": String(pressed), click: act }, text);
+  const toggle = (text: string, pressed: boolean, act: () => void, more = ""): HTMLElement =>
+    h("button", { type: "button", class: `chip${more}`, "aria-pressed": String(pressed), click: act }, text);
   const focused = document.activeElement instanceof HTMLElement && document.activeElement.closest("#filters") ? document.activeElement.textContent : null;
   at("filters").replaceChildren(
     ...there.map((one) => toggle(word(one), !state.hidden.has(one), () => {
@@ -17,7 +17,7 @@ export function filters(model: Model): void {
       if (!hidden.delete(one)) hidden.add(one);
       model.set({ hidden, page: 0 });
     })),
-    data.events.some((event) => event.k === 1) ? toggle(word("onlyCause"), state.onlyCause, () => model.set({ onlyCause: !state.onlyCause, page: 0 })) : "");
+    data.events.some((event) => event.k === 1) ? toggle(word("onlyCause"), state.onlyCause, () => model.set({ onlyCause: !state.onlyCause, page: 0 }), " chip-only") : "");
   if (focused) [...at("filters").querySelectorAll("button")].find((one) => one.textContent === focused)?.focus();
 }
 
@@ -41,7 +41,7 @@ export function table(model: Model): void {
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": word("table") }, h("table", { class: "events" },
       h("thead", {}, h("tr", {}, ...(["number", "time", "node", "what", "ledBy"] as const).map((name) => h("th", { scope: "col" }, word(name))))),
       h("tbody", {}, ...shown.map((event) => h("tr", {
-        id: `event-${event.i}`, class: event.k ? "in-cause" : null, "aria-current": event.i === state.selected ? "true" : null,
+        id: `row-${event.i}`, class: event.k ? "in-cause" : null, "aria-current": event.i === state.selected ? "true" : null,
       }, h("th", { scope: "row" }, link(event.i)), h("td", { class: "time" }, seconds(event.t, true)), h("td", {}, data.lanes[event.n ?? -1]?.name ?? ""),
         h("td", {}, say(event), event.x ? ` (${word("times", event.x, seconds(event.u ?? event.t))})` : ""),
         h("td", {}, ...(event.c ?? []).flatMap((id, n) => [n ? ", " : "", model.byId.has(id) ? link(id) : `#${id}`]))))))));

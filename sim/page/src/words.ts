@@ -18,7 +18,7 @@ const en = {
   filters: "Show", all: "all", search: "Search events", searchHint: "words of an event, an owner, a node",
   grants: "grants", refusals: "refusals", effects: "effects", replication: "replication", cluster: "cluster", faults: "faults", clients: "clients", messages: "messages", books: "books",
   onlyCause: "only what led to it",
-  table: "All events", number: "No.", time: "Time", node: "Node", what: "What", ledBy: "Led to by", page: "{0} to {1} of {2}", times: "{0} times, until {1}", noRows: "No event is like that.",
+  table: "All events", number: "No.", time: "Time", node: "Node", what: "What", ledBy: "Because of", page: "{0} to {1} of {2}", times: "{0} times, until {1}", noRows: "No event is like that.",
   dropped: "The page carries {0} of {1} events: all that led to the violation, then faults, the cluster and what is near in time. The others are in the history: lockstorm run … --out FILE.ndjson.gz",
   collapsed: "Equal refusals stand once with their number.",
   droppedBars: "{0} grants are not drawn.",
@@ -95,4 +95,10 @@ export function span(us: number): string {
   if (us < 1_000) return `${us} µs`;
   if (us < 1_000_000) return `${+(us / 1e3).toFixed(us < 10_000 ? 2 : 0)} ms`;
   return `${+(us / 1e6).toFixed(3)} s`;
+}
+
+/** The length of a stretch as its ends are shown: in whole ms where they differ by some. */
+export function between(from: number, to: number): string {
+  const shown = (Math.floor(to / 1e3) - Math.floor(from / 1e3)) * 1e3;
+  return span(shown > 0 ? shown : to - from);
 }

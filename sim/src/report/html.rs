@@ -102,6 +102,9 @@ fn escaped(text: &str) -> String {
             '&' => escaped.push_str("&amp;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
+            // A title has one line, and no parser is asked what it makes of the rest.
+            '\u{2028}' | '\u{2029}' => escaped.push(' '),
+            control if control.is_control() => escaped.push(' '),
             _ => escaped.push(character),
         }
     }

@@ -13,7 +13,7 @@ use crate::report::subject::Subject;
 
 /// The diagram; without a finding it says so.
 pub fn diagram(source: &Source<'_>) -> String {
-    let mut text = "sequenceDiagram\n    autonumber\n".to_owned();
+    let mut text = "sequenceDiagram\n".to_owned();
     let Some(subject) = Subject::of(source.history, source.judgement) else {
         text.push_str("    participant run\n");
         let _ = writeln!(text, "    Note over run: {}", plain(source.verdict().id()));
@@ -32,15 +32,16 @@ pub fn diagram(source: &Source<'_>) -> String {
     // Clients to the left, the resource to the right, as they stand on the page.
     nodes.sort_by_key(|node| {
         let order = ["app-", "redis-", "zk-", "pg-", "sentinel-", "stock-", "fault", "storm"];
-        order.iter().position(|stem| node.starts_with(stem)).unwrap_or(order.len())
+        (order.iter().position(|stem| node.starts_with(stem)).unwrap_or(order.len()), *node)
     });
     let alias = |node: &str| format!("n{}", nodes.iter().position(|n| *n == node).unwrap_or(0));
     for node in &nodes {
         let _ = writeln!(text, "    participant {} as {}", alias(node), plain(node));
     }
-    for step in &story.steps {
+    for (n, step) in story.steps.iter().enumerate() {
         let what = plain(&step.what);
-        let at = format!("{}.{:03} s", step.at_us / 1_000_000, step.at_us / 1_000 % 1_000);
+        let at = format!("{} · ", n + 1)
+            + &format!("{}.{:03} s", step.at_us / 1_000_000, step.at_us / 1_000 % 1_000);
         let mut line = match sides(step) {
             (from, Some(to)) => format!("    {}->>{}: {at} {what}\n", alias(from), alias(to)),
             (node, None) => format!("    Note over {}: {at} {what}", alias(node)),

@@ -123,7 +123,7 @@ pub struct Missing {
 pub struct Step {
     pub event: Option<u64>,
     pub at: u64,
-    pub who: String,
+    pub who: Both,
     pub what: Both,
     pub outcome: Option<Both>,
     pub mark: &'static str,
@@ -344,7 +344,7 @@ impl Step {
         Step {
             event: step.event.map(|event| event.0),
             at: time(step.at_us),
-            who: bounded(&step.who),
+            who: Both::of(&step.who),
             what: Both::of(&step.what),
             outcome: (!step.outcome.is_empty()).then(|| Both::of(&step.outcome)),
             mark: match step.mark {

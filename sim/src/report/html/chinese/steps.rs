@@ -5,6 +5,8 @@ use super::Form;
 
 /// `report/story/tell.rs`.
 pub(super) const STEPS: &[Form] = &[
+    ("fault", "故障"),
+    ("storm", "风暴"),
     ("asks for {} as {}", "以 {1} 请求 {0}"),
     ("acquire of {} returns as {}", "{0} 的获取返回（{1}）"),
     ("acquire of {} as {}", "以 {1} 获取 {0}"),
@@ -44,6 +46,8 @@ pub(super) const STEPS: &[Form] = &[
     ("nil, it is {}'s", "nil，属于 {0}"),
     ("renews for {} ms", "续期 {0} ms"),
     ("SET {} {} NX PX {}", "SET {0} {1} NX PX {2}"),
+    ("SET {} {} NX PX {} + INCR", "SET {0} {1} NX PX {2} + INCR"),
+    ("SET {} {} NX + INCR", "SET {0} {1} NX + INCR"),
     ("SET {} {} NX", "SET {0} {1} NX"),
     ("DEL {} if it is {}", "若为 {1} 则 DEL {0}"),
     ("{} of {} expires", "{1} 的 {0} 过期"),
@@ -103,6 +107,7 @@ pub(super) const STEPS: &[Form] = &[
 pub(super) const FAULTS: &[Form] = &[
     ("{}'s process is killed", "{0} 的进程被杀死"),
     ("{}'s machine dies, with every byte in its kernel", "{0} 的机器宕机，内核中的字节全部丢失"),
+    ("{} is down", "{0} 宕机"),
     ("{} stands still", "{0} 停顿"),
     ("the {} of {} stands still", "{1} 的 {0} 停顿"),
     ("the work of {} hangs, and its other tasks go on", "{0} 的业务挂起，其他任务继续"),
