@@ -3,4 +3,5 @@
 //!
 //! They know [`Host`](lockstorm::Host) and streams; they know no engine, no history.
 
+pub mod postgres;
 pub mod redis;
