@@ -6,16 +6,13 @@
 //! each engine brings its own [`Machine`].
 //!
 //! Order of things: the handle, what a machine must offer, then the small values
-//! that pass between them ([`Task`], [`Elapsed`]). Streams are in [`stream`]; [`current`]
-//! tells code that was handed no host where it runs.
+//! that pass between them ([`Task`], [`Elapsed`]). Streams are in [`stream`].
 //!
 //! It is not a runtime: it starts nothing and owns no thread.
 
-mod current;
 mod stream;
 mod tokio_machine;
 
-pub use current::{Answering, Finder, answer_current, current};
 pub use stream::{Accept, Keepalive, Listener, Stream, Transport};
 
 use std::fmt;

@@ -12,6 +12,8 @@
 mod guard;
 #[cfg(feature = "redis")]
 pub mod redis;
+#[cfg(feature = "zookeeper")]
+pub mod zookeeper;
 
 pub use guard::{Grant, Guard, GuardBackend, Release};
 

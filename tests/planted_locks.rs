@@ -11,7 +11,7 @@ use std::time::Duration;
 use lockstorm::Host;
 use lockstorm::host::BoxFuture;
 use lockstorm::lock::{Grant, Guard, GuardBackend, Lock, LockError, Owner, Release};
-use lockstorm_sim::check::{Kind, Verdict};
+use lockstorm_sim::check::{Finding, Kind, Verdict};
 use lockstorm_sim::engine::Engine;
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::engine::turmoil::Turmoil;
@@ -80,6 +80,9 @@ fn only_brings_out(fault: &str, planted: &LockFactory, mended: &LockFactory, kin
         for kind in kinds {
             assert!(run.judgement.has_violation(*kind), "{kind}: {:#?}", run.judgement);
         }
+        let blamed =
+            |finding: &Finding| finding.blame.faults.iter().any(|blamed| blamed.fault == 0);
+        assert!(run.judgement.violations().any(blamed), "{}: {:#?}", run.engine, run.judgement);
     });
     on_both(fault, mended, |run| {
         assert_eq!(run.judgement.goals.touched, [0], "{:#?}", run.judgement);

@@ -5,10 +5,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use lockstorm_interpose::Senses;
+use lockstorm_sim::engine::senses;
 use lockstorm_sim::seeds::{self, SeedFile, check};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
+    let (monotonic_ns, wall_ns) = (senses::monotonic_ns, senses::wall_ns);
+    lockstorm_interpose::install(Senses { monotonic_ns, wall_ns, entropy: senses::entropy });
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
     let paths = match seeds::list(&folder) {
         Ok(paths) => paths,

@@ -11,6 +11,7 @@
 
 pub mod blame;
 mod books;
+mod broadcast;
 pub mod case;
 mod conservation;
 mod deadlock;
@@ -184,7 +185,7 @@ fn signature(findings: &[&Finding]) -> String {
 type Checker = fn(&Case<'_>) -> Vec<Finding>;
 
 /// All checkers, by the kind that each finds.
-const CHECKERS: [(&str, Checker); 18] = [
+const CHECKERS: [(&str, Checker); 19] = [
     ("double-grant", promise::double_grant),
     ("effect-interleaved", effects::interleaved),
     ("stale-effect", stale::stale),
@@ -203,6 +204,7 @@ const CHECKERS: [(&str, Checker); 18] = [
     ("overstay", promise::overstay),
     ("token-regression", tokens::regression),
     ("false-reject", tokens::false_reject),
+    ("broadcast-broken", broadcast::broken),
 ];
 
 /// Judges a run.

@@ -4,18 +4,20 @@
 //! that must be the same on all of them lives once, beside them: pauses, node
 //! clocks, incarnations and keyed draws in [`world`], the [`Host`] of a
 //! simulated node in [`machine`], clocks in [`clock`], the kernels' settings in
-//! [`Kernel`], what faults did in [`touch`], whose turn it is in [`turns`], what third-party code senses in [`senses`].
+//! [`Kernel`], what faults did in [`touch`], whose turn it is in [`turns`], what third-party
+//! code senses in [`senses`], whether its I/O crates are ours in [`shims`].
 //!
 //! A fault that an engine cannot express is declared ([`Engine::cannot_express`]),
 //! never silently left out.
 
 pub mod clock;
-pub(crate) mod current;
+pub mod current;
 pub mod event;
 mod kernel;
 pub mod machine;
 pub mod scoped;
 pub mod senses;
+pub mod shims;
 pub mod touch;
 pub mod turmoil;
 pub mod turns;

@@ -4,7 +4,7 @@
 //! does, watched by its [`watchdog`], [`process`] how it is started and heard; [`pack`] keeps the workers busy and
 //! gives their results in the order of the seeds, so that nothing depends on how many
 //! there are; [`examine`] repeats each failure in a fresh process and asks turmoil
-//! about it.
+//! about it; [`smaller`] has what is kept shrunk there.
 //!
 //! Workers are processes: they isolate statics, aborts, overflows and hangs. One that
 //! dies, or is silent for too long, makes its seed `internal`, and the hunt goes on.
@@ -19,6 +19,7 @@ pub mod pack;
 pub mod pairs;
 pub mod process;
 pub mod single;
+pub mod smaller;
 pub mod watchdog;
 pub mod worker;
 

@@ -180,6 +180,45 @@ pub enum Ask {
     Parallel,
 }
 
+/// What Redis servers keep on their disks, and so have when they start again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RedisPersistence {
+    /// Nothing: a server that starts again is empty.
+    #[default]
+    None,
+    /// Snapshots, by the rules of Redis 7.0: after an hour with one change, five minutes with
+    /// a hundred, a minute with ten thousand.
+    Rdb,
+    /// An append-only file that is synchronised before every reply.
+    AofAlways,
+    /// An append-only file that is synchronised once a second.
+    AofEverySecond,
+    /// An append-only file that is synchronised when the kernel likes.
+    AofNo,
+}
+
+impl RedisPersistence {
+    /// All of them.
+    pub const ALL: [RedisPersistence; 5] = [
+        RedisPersistence::None,
+        RedisPersistence::Rdb,
+        RedisPersistence::AofAlways,
+        RedisPersistence::AofEverySecond,
+        RedisPersistence::AofNo,
+    ];
+
+    /// As written in plans.
+    pub fn name(self) -> &'static str {
+        match self {
+            RedisPersistence::None => "none",
+            RedisPersistence::Rdb => "rdb",
+            RedisPersistence::AofAlways => "aof-always",
+            RedisPersistence::AofEverySecond => "aof-everysec",
+            RedisPersistence::AofNo => "aof-no",
+        }
+    }
+}
+
 /// Who is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
@@ -187,9 +226,17 @@ pub struct Topology {
     pub redis: u16,
     /// Whether they know nothing of each other: all masters, no replicas.
     pub independent: bool,
+    /// What Redis servers keep on their disks.
+    pub persistence: RedisPersistence,
     /// Sentinels `sentinel-1` to `sentinel-n`, of which a majority decides; none: nobody
     /// replaces a master.
     pub sentinels: u16,
+    /// ZooKeeper servers `zk-1` to `zk-n`, of which a majority decides.
+    pub zookeeper: u16,
+    /// The unit of time of the ZooKeeper servers (`tickTime`).
+    pub tick: Micros,
+    /// PostgreSQL servers `pg-1` (primary at first) to `pg-n`.
+    pub postgres: u16,
     /// Clients `app-1` to `app-n`.
     pub apps: u16,
     /// Median one-way latency of every link.
@@ -219,6 +266,24 @@ impl Topology {
         (1..=self.sentinels).map(|number| format!("sentinel-{number}")).collect()
     }
 
+    /// `zk-1` to `zk-n`.
+    pub fn zookeeper_nodes(&self) -> Vec<String> {
+        (1..=self.zookeeper).map(|number| format!("zk-{number}")).collect()
+    }
+
+    /// `pg-1` to `pg-n`.
+    pub fn postgres_nodes(&self) -> Vec<String> {
+        (1..=self.postgres).map(|number| format!("pg-{number}")).collect()
+    }
+
+    /// Every server that may keep a lock: those of Redis, of ZooKeeper, of PostgreSQL.
+    pub fn lock_servers(&self) -> Vec<String> {
+        let mut servers = self.redis_nodes();
+        servers.extend(self.zookeeper_nodes());
+        servers.extend(self.postgres_nodes());
+        servers
+    }
+
     /// So many sentinels must agree that a master is down: a majority of them.
     pub fn quorum(&self) -> u16 {
         self.sentinels / 2 + 1
@@ -229,10 +294,13 @@ impl Topology {
         (1..=self.apps).map(|number| format!("app-{number}")).collect()
     }
 
-    /// Every node: the Redis servers, the sentinels, the stock, the clients.
+    /// Every node: the Redis servers, the sentinels, the servers of ZooKeeper and of
+    /// PostgreSQL, the stock, the clients.
     pub fn nodes(&self) -> Vec<String> {
         let mut nodes = self.redis_nodes();
         nodes.extend(self.sentinel_nodes());
+        nodes.extend(self.zookeeper_nodes());
+        nodes.extend(self.postgres_nodes());
         nodes.push(STOCK_NODE.to_owned());
         nodes.extend(self.app_nodes());
         nodes

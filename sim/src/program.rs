@@ -1,8 +1,9 @@
 //! The command line: what the verbs and flags are, and who does them.
 //!
 //! Order of things: [`arguments`] is the grammar; [`demonstrate`], [`run`], [`hunt`],
-//! [`merge`], [`shrink`], [`explain`], [`bench`], [`check`], [`kept`], [`serve`] do the verbs,
-//! [`plan_source`] finds their plans, [`plan_folder`] is where hunts write; [`say`] prints; [`exit`]
+//! [`merge`], [`shrink`], [`explain`], [`report`], [`bench`], [`check`], [`kept`], [`serve`] do
+//! the verbs, [`plan_source`] finds their plans, [`plan_folder`] is where hunts write; [`say`]
+//! prints, [`progress`] says how far it is; [`exit`]
 //! has the codes.
 
 mod arguments;
@@ -16,6 +17,8 @@ mod kept;
 mod merge;
 mod plan_folder;
 mod plan_source;
+mod progress;
+mod report;
 mod run;
 mod say;
 mod serve;
@@ -25,6 +28,7 @@ use std::io::{self, BufReader};
 use std::process::ExitCode;
 
 use clap::Parser;
+use lockstorm_sim::storm::environment::Environment;
 
 use arguments::{Arguments, Verb};
 use exit::Failure;
@@ -40,13 +44,20 @@ pub fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
+    let is_ours = matches!(arguments.verb, Some(Verb::Worker | Verb::BenchWorker));
+    let environment = if is_ours { Ok(Environment::default()) } else { Environment::of_process() };
+    let environment = match environment {
+        Ok(environment) => environment,
+        Err(why) => return Failure::usage(why).tell(),
+    };
     let result = match arguments.verb {
         None => demonstrate::demonstrate(),
         Some(Verb::Run(arguments)) => run::run(&arguments),
         Some(Verb::Replay(arguments)) => run::replay(&arguments),
-        Some(Verb::Hunt(arguments)) => hunt::hunt(&arguments),
+        Some(Verb::Hunt(arguments)) => hunt::hunt(&arguments, &environment),
         Some(Verb::Shrink(arguments)) => shrink::shrink(&arguments),
         Some(Verb::Explain(arguments)) => explain::explain(&arguments),
+        Some(Verb::Report(arguments)) => report::report(&arguments),
         Some(Verb::Merge(arguments)) => merge::merge(&arguments),
         Some(Verb::Check(arguments)) => check::check(&arguments),
         Some(Verb::Seeds(verb)) => kept::kept(&verb),

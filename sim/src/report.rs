@@ -11,14 +11,18 @@
 //! the failure block of a test and of the program, [`table`] the summary of a hunt,
 //! [`mod@demonstration`] what the program shows when it is started alone, [`mod@shrunk`] what shrinking came to, [`mod@explained`] what decided a failure, [`recorded`]
 //! tells of a history that was read from a file, [`timers`] lists those that do not follow
-//! a node's clocks, [`json`] is the machine's view.
+//! a node's clocks, [`json`] is the machine's view; [`html`] is a run as a page, [`perfetto`]
+//! as a trace, [`mermaid`] as a diagram.
 
 pub mod block;
 pub mod demonstration;
 pub mod explained;
+pub mod html;
 pub mod json;
 pub mod layout;
 pub mod manner;
+pub mod mermaid;
+pub mod perfetto;
 pub mod recorded;
 pub mod shrunk;
 pub mod story;

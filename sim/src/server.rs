@@ -5,3 +5,4 @@
 
 pub mod postgres;
 pub mod redis;
+pub mod zookeeper;

@@ -110,6 +110,9 @@ fn staged(plan: &Plan, engine: &dyn Engine, factory: &LockFactory, reseed: Optio
     if let Some(clause) = engine.cannot_express(plan) {
         return not_run(plan, engine, Judgement::not_expressible(), clause);
     }
+    if let Some(why) = locks::refusal(plan) {
+        return not_run(plan, engine, Judgement::not_expressible(), why);
+    }
     let outcome = std::thread::scope(|scope| {
         // A fresh thread: thread-local state (allocators, hashers, Lua's) starts anew.
         let builder = std::thread::Builder::new().name("storm".to_owned());

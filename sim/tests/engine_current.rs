@@ -3,8 +3,8 @@
 mod stage;
 
 use lockstorm::Host;
-use lockstorm::host::current;
 use lockstorm_sim::engine::Engine;
+use lockstorm_sim::engine::current::host as current;
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::engine::turmoil::Turmoil;
 use lockstorm_sim::engine::world::NodeId;

@@ -186,6 +186,126 @@ fn a_killed_campaign_goes_on_and_shards_merge_into_one() {
 }
 
 #[test]
+fn what_a_hunt_keeps_is_shrunk_and_names_what_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = |name: &str| folder.path().join(name).display().to_string();
+    let swarm = ["--strategy", "swarm", "--lock", "planted/bare-del", "--seeds", "60", "--out"];
+    let hunted = |name: &str, more: &[&str]| {
+        let out = out(name);
+        let arguments = [&swarm[..], &[&out, "--format", "json"], more].concat();
+        let (code, told, stderr) = hunt(&arguments);
+        assert_eq!(code, 1, "{stderr}");
+        serde_json::from_str::<serde_json::Value>(&told).unwrap()
+    };
+    let one = hunted("one", &["--jobs", "1"]);
+    assert_eq!(one, hunted("two", &["--jobs", "2"]));
+    assert_equal(Path::new(&out("one")), Path::new(&out("two")));
+    // What is there is the same plan, smaller: it is not kept beside itself.
+    assert_eq!(one, hunted("two", &["--jobs", "2"]));
+    assert_equal(Path::new(&out("one")), Path::new(&out("two")));
+    let whole = hunted("whole", &["--no-shrink"]);
+    let (small, whole_files) = (files(Path::new(&out("one"))), files(Path::new(&out("whole"))));
+    assert_eq!(small.keys().collect::<Vec<_>>(), whole_files.keys().collect::<Vec<_>>());
+
+    let failures = one["failures"].as_array().unwrap();
+    let shrunk: Vec<_> = failures.iter().filter(|failure| !failure["shrunk"].is_null()).collect();
+    assert!(!shrunk.is_empty() && whole["failures"][0]["shrunk"].is_null());
+    for failure in shrunk {
+        let told = &failure["shrunk"];
+        let (before, after) = (told["faults-before"].as_u64(), told["faults"].as_u64());
+        assert!(told["minimal"] == true && after <= before && after <= Some(3), "{told}");
+        assert!(told["replays"].as_u64() <= Some(200), "{told}");
+        let file = told["file"].as_str().unwrap();
+        assert!(file.starts_with("redis-single-planted-bare-del-off-"), "{file}");
+        let text = &small[file];
+        assert!(text.contains(told["before"].as_str().unwrap()), "{text}");
+        let capsule = text.lines().find_map(|line| line.strip_prefix("# it was ")).unwrap();
+        let printed = |plan: &str| lockstorm(&["run", "--plan", plan, "--print-plan"]).1;
+        assert_eq!(printed(capsule), whole_files[file], "what it was");
+        // As a person runs it again, with the trace that was told.
+        let path = format!("{}/{file}", out("one"));
+        let (code, again, _) = lockstorm(&["replay", &path, "--format", "json"]);
+        let again: serde_json::Value = serde_json::from_str(&again).unwrap();
+        assert_eq!((code, &again["trace"]), (1, &failure["trace"]));
+        assert!(failure["confirmation"].is_object() && failure["repetition"].is_object());
+    }
+}
+
+#[test]
+fn a_hunt_that_was_killed_while_it_shrank_leaves_the_best_so_far() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let text = out.display().to_string();
+    let arguments =
+        [&["hunt"][..], &STORM, &["--strategy", "swarm", "--seeds", "40", "--out", &text]].concat();
+    let is_shrinking = || {
+        let found = fs::read_dir(&out).into_iter().flatten().filter_map(Result::ok);
+        found
+            .filter_map(|entry| fs::read_to_string(entry.path()).ok())
+            .any(|text| text.contains("# Shrunk: "))
+    };
+    let mut child =
+        program().args(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while !is_shrinking() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let plans = files(&out).into_iter().filter(|(name, _)| name.ends_with(".toml"));
+    for (name, text) in plans.filter(|(_, text)| text.contains("# Shrunk: ")) {
+        let (code, _, stderr) = lockstorm(&["replay", &out.join(&name).display().to_string()]);
+        assert_eq!(code, 1, "{text}{stderr}");
+    }
+    // Started again, it is as if nothing had been.
+    let (code, told, _) = lockstorm(&arguments);
+    let fresh = folder.path().join("fresh");
+    let again = hunt(&["--strategy", "swarm", "--seeds", "40", "--out", fresh.to_str().unwrap()]);
+    assert_eq!((again.0, again.1), (code, told));
+    fs::read_dir(&out).unwrap().map(Result::unwrap).for_each(|entry| {
+        let name = entry.file_name();
+        let is_left = name.to_string_lossy().ends_with(".part");
+        if is_left {
+            fs::remove_file(entry.path()).unwrap();
+        }
+    });
+    assert_equal(&out, &fresh);
+}
+
+#[test]
+fn the_environment_says_where_and_how_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let hunt = |name: &str, value: &str| {
+        let mut command = program();
+        command.args(["hunt", "--strategy", "swarm", "--calm", "--seeds", "10"]).args(STORM);
+        let output = command.env("LOCKSTORM_OUT", &out).env(name, value).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, stderr) = hunt("LOCKSTORM_FOR", "1h");
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert!(out.join("campaign.json").exists());
+    let (code, stderr) = hunt("LOCKSTORM_FORE", "1h");
+    assert_eq!(code, Some(0));
+    assert!(stderr.starts_with("warning: LOCKSTORM_FORE is not a variable"), "{stderr}");
+    let (code, stderr) = hunt("LOCKSTORM_FOR", "soon");
+    assert_eq!(code, Some(64));
+    assert!(stderr.starts_with("error: LOCKSTORM_FOR=`soon`"), "{stderr}");
+}
+
+#[test]
+fn a_campaign_is_over_soon_after_its_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().display().to_string();
+    #[expect(clippy::disallowed_methods, reason = "how long the program takes")]
+    let began = std::time::Instant::now();
+    let (code, told, stderr) = hunt(&["--for", "3s", "--seed", "0x5eed", "--out", &out]);
+    assert_eq!(code, 1, "{told}{stderr}");
+    // Its time, a minute for what it found, one run.
+    assert!(began.elapsed() < Duration::from_secs(100), "{:?}", began.elapsed());
+    assert!(folder.path().join("summary.md").exists());
+}
+
+#[test]
 fn a_disk_that_is_full_loses_nothing_that_was_found() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out").display().to_string();

@@ -85,7 +85,7 @@ fn a_refused_request_is_one_error_and_bad_input() {
 #[test]
 fn a_plan_that_hangs_a_fresh_process_is_not_run_in_this_one() {
     let program = worker("hangs");
-    let examiner = Examiner { program, limit: Duration::from_millis(200) };
+    let examiner = Examiner::new(program, Duration::from_millis(200));
     let plan = Plan::from_seed("redis-failover", "redis", Fence::Off, Seed(1)).unwrap();
     let Err(Trouble::Lost(why)) = examiner.examine(&plan, &EventEngine, false) else {
         panic!("the examination must not come back with a run");

@@ -68,6 +68,7 @@ impl Observer for Notes {
             Observation::Expired { key, .. } => format!("expired {}", show(key)),
             Observation::Promoted { strings, .. } => format!("promoted with {}", pairs(strings)),
             Observation::Demoted { .. } => "demoted".to_owned(),
+            Observation::Loaded { strings, .. } => format!("loaded {}", pairs(strings)),
             Observation::Resynchronised { lost, strings, .. } => {
                 format!("resynchronised lost [{}] has [{}]", pairs(lost), pairs(strings))
             }

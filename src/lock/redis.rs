@@ -66,9 +66,9 @@
 //! and how commands fail, scripts, the records at one Redis and what can be done to
 //! them (`records`), the waiting (`patience`), and here the lock `redis`.
 
-mod connection;
+pub(crate) mod connection;
 mod endpoint;
-mod failure;
+pub(crate) mod failure;
 pub mod fair;
 mod options;
 mod patience;

@@ -2,12 +2,19 @@
 
 #![allow(dead_code, reason = "each test file needs some of it")]
 
-use lockstorm_sim::engine::Engine;
+use lockstorm_interpose::Senses;
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::engine::turmoil::Turmoil;
+use lockstorm_sim::engine::{Engine, senses};
 use lockstorm_sim::history::{AcquireOutcome, What};
 use lockstorm_sim::plan::{Plan, file};
 use lockstorm_sim::storm::{self, Run};
+
+/// Has third-party clients read the clocks of their nodes: those of ZooKeeper do.
+pub fn install_senses() {
+    let (monotonic_ns, wall_ns) = (senses::monotonic_ns, senses::wall_ns);
+    lockstorm_interpose::install(Senses { monotonic_ns, wall_ns, entropy: senses::entropy });
+}
 
 /// The plan that this text is.
 pub fn plan(text: &str) -> Plan {

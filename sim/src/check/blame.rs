@@ -5,8 +5,9 @@
 //! 1. Both were promised at once. The earlier one's record had vanished (by a
 //!    failover, a crash, a resynchronisation: blame the fault that kept the record
 //!    from the replicas and the one that took the master; before its time: the
-//!    server's clock; by a foreign hand: the lock), or two servers granted as masters,
-//!    or one server granted twice.
+//!    server's clock; by a foreign hand: the lock, and what made that hand late), or two
+//!    servers granted as masters, or one server granted twice, or one of them knew of no
+//!    record: the lock, and what had left its client half-way.
 //! 2. Both believed at once. One stayed beyond its promise: a pause or the clock of
 //!    its client, else the network between.
 //! 3. One of them had no grant at all: not the lock's fault.
@@ -19,10 +20,11 @@
 //! added fault would be one that shrinking cannot remove.
 //!
 //! Order of things: [`faults`] gathers what a blame picks from, [`mechanism`] reads off
-//! the servers how a promised lock came to be granted again, and here the rules above
-//! are applied.
+//! the servers how a promised lock came to be granted again, [`hands`] whose release
+//! removed what was not theirs, and here the rules above are applied.
 
 mod faults;
+mod hands;
 mod mechanism;
 
 use serde::Serialize;
@@ -36,6 +38,7 @@ use super::grants::{Act, Grant};
 use super::interval::{Interval, Moment, overlapping_pairs};
 use super::records::Loss;
 use super::words::{self, Language};
+use crate::history::event::ENSEMBLE;
 use crate::history::{EventId, FaultFamily, Name};
 use faults::{Group, Struck, distinct};
 use mechanism::Told;
@@ -133,11 +136,13 @@ pub enum Parted {
     PassedOver,
     /// The lock told its client something that was not so.
     Answer,
+    /// The servers of one ensemble do not agree on what happened.
+    ServersDisagree,
 }
 
 impl Parted {
     /// All of them.
-    pub const ALL: [Parted; 18] = [
+    pub const ALL: [Parted; 19] = [
         Parted::RecordLost,
         Parted::ExpiredEarly,
         Parted::RecordDeleted,
@@ -156,6 +161,7 @@ impl Parted {
         Parted::CircularWait,
         Parted::PassedOver,
         Parted::Answer,
+        Parted::ServersDisagree,
     ];
 
     /// Its stable name.
@@ -179,6 +185,7 @@ impl Parted {
             Parted::CircularWait => "circular-wait",
             Parted::PassedOver => "passed-over",
             Parted::Answer => "answer",
+            Parted::ServersDisagree => "servers-disagree",
         }
     }
 
@@ -240,7 +247,17 @@ impl Blame {
 /// Blames the loss of a record.
 pub(super) fn loss(case: &Case<'_>, grant: &Grant, loss: &Loss) -> Blame {
     let told = mechanism::between(&case.faults, grant, Some(loss), None);
-    Blame::told(parted_by(loss), &[grant], told).and_shown_by(loss)
+    Blame::told(parted_by(loss), &[grant], by_hand(case, grant, loss, told)).and_shown_by(loss)
+}
+
+/// To a record that a hand removed: what held up that hand.
+fn by_hand(case: &Case<'_>, grant: &Grant, loss: &Loss, told: Told) -> Told {
+    match told.0 {
+        Mechanism::Deleted | Mechanism::Overwritten => {
+            (told.0, distinct([hands::held_up(case, grant, loss)]))
+        }
+        _ => told,
+    }
 }
 
 fn parted_by(loss: &Loss) -> Parted {
@@ -268,10 +285,14 @@ pub(super) fn overstay(case: &Case<'_>, grant: &Grant, role: &'static str, until
     let resources: Vec<&Name> = grant.acts.iter().map(|act| &act.resource).collect();
     let authority = grant.applied.as_ref().map(|applied| &applied.node);
     let others = resources.iter().copied().chain(authority);
-    let groups: [Group<'_>; 3] = [
+    // An ensemble ends a session by its leader's clock, or when it cannot be heard.
+    let ensemble = authority.filter(|authority| ***authority == *ENSEMBLE);
+    let ensemble = ensemble.map(|node| Struck::node(node, "authority")).into_iter().collect();
+    let groups: [Group<'_>; 4] = [
         (&[Pause, Hang, ClockRate, ClockSlew], holder()),
         (&[Partition, SlowLink], others.map(|to| Struck::link(client, to, role)).collect()),
         (&[Pause], resources.iter().map(|node| Struck::node(node, "resource")).collect()),
+        (&[ClockRate, ClockSlew, Pause, MachineCrash, ProcessCrash, Partition], ensemble),
     ];
     let fault = case.faults.pick(&groups, since);
     Blame::of(Parted::Overstayed, &[grant], fault.into_iter().collect())
@@ -393,6 +414,7 @@ fn double_promise(case: &Case<'_>, rows: (usize, usize)) -> Blame {
         return Blame::told(Parted::TwoMasters, &pair, told);
     }
     if let Some(lost) = lost {
+        let told = by_hand(case, first, lost, told);
         return Blame::told(parted_by(lost), &pair, told).and_shown_by(lost);
     }
     let parted = match (&first.applied, &second.applied) {
@@ -403,7 +425,13 @@ fn double_promise(case: &Case<'_>, rows: (usize, usize)) -> Blame {
         _ if !case.grants.has_servers() => Parted::LetIn,
         _ => Parted::NoRecord,
     };
-    Blame::of(parted, &pair, Vec::new())
+    let unknown = [(first, "first-holder"), (second, "second-holder")];
+    let unknown = unknown.into_iter().filter(|(grant, _)| grant.applied.is_none());
+    let left = match parted {
+        Parted::NoRecord => unknown.map(|(grant, role)| hands::left_half_way(case, grant, role)),
+        _ => return Blame::of(parted, &pair, Vec::new()),
+    };
+    Blame::of(parted, &pair, distinct(left))
 }
 
 /// Blames an operation that arrived at `act`, after its holder's belief had ended: what

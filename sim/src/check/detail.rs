@@ -127,6 +127,13 @@ pub enum Detail {
         /// Who waits for whom; the last one waits for the first.
         cycle: Vec<Waiting>,
     },
+    /// Of a broken broadcast: the interval is the moment at which it showed.
+    BroadcastBroken {
+        /// At which server it showed.
+        node: Name,
+        /// How.
+        how: String,
+    },
     /// Of a waiter passed over: the interval is its wait.
     Unfair {
         /// How often.

@@ -71,11 +71,13 @@ pub enum Kind {
     TokenRegression,
     /// The fence refused the newest holder of the lock.
     FalseReject,
+    /// The servers that keep the lock broke the promise that it stands on.
+    BroadcastBroken,
 }
 
 impl Kind {
     /// All of them, in the order of DESIGN §5.
-    pub const ALL: [Kind; 18] = [
+    pub const ALL: [Kind; 19] = [
         Kind::DoubleGrant,
         Kind::EffectInterleaved,
         Kind::StaleEffect,
@@ -94,11 +96,13 @@ impl Kind {
         Kind::Overstay,
         Kind::TokenRegression,
         Kind::FalseReject,
+        Kind::BroadcastBroken,
     ];
 
-    /// All of them, gravest first: what was done at the resource before what was
+    /// All of them, gravest first: what makes everything else worthless, what was done at the resource before what was
     /// promised, then what was answered, then liveness.
-    pub const BY_GRAVITY: [Kind; 18] = [
+    pub const BY_GRAVITY: [Kind; 19] = [
+        Kind::BroadcastBroken,
         Kind::Oversell,
         Kind::DuplicateOrder,
         Kind::LostOrder,
@@ -140,6 +144,7 @@ impl Kind {
             Kind::Overstay => "overstay",
             Kind::TokenRegression => "token-regression",
             Kind::FalseReject => "false-reject",
+            Kind::BroadcastBroken => "broadcast-broken",
         }
     }
 

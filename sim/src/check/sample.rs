@@ -187,6 +187,10 @@ impl Sample {
         self.event(node, What::RecordLost { key: KEY.into(), owner: owner.into(), how })
     }
 
+    pub fn broadcast_broken(self, node: &str) -> Sample {
+        self.event(node, What::BroadcastBroken { how: "it has not 0x100000002".to_owned() })
+    }
+
     pub fn promoted(self, node: &str, owners: &[&str]) -> Sample {
         let records = owners.iter().map(|owner| (KEY.into(), (*owner).into())).collect();
         self.event(node, What::Promoted { offset: 1, records })

@@ -103,6 +103,9 @@ impl Finding {
                     who(0)
                 )
             }
+            Detail::BroadcastBroken { node, how } => {
+                format!("The servers broke their broadcast, as {node} shows at {from}: {how}.")
+            }
             Detail::Overstay => format!(
                 "{} believed to hold {key} for {long} beyond its promise ({from} … {to}).",
                 who(0),

@@ -45,6 +45,7 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("overstay", "overstay", "超时持有"),
     ("token-regression", "token-regression", "令牌倒退"),
     ("false-reject", "false-reject", "误拒绝"),
+    ("broadcast-broken", "broadcast-broken", "广播协议被破坏"),
     // What parted promise, belief and effect.
     ("record-lost", "the record was lost", "锁记录丢失"),
     ("expired-early", "the record expired early", "锁记录提前过期"),
@@ -64,6 +65,7 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("circular-wait", "they waited for each other", "相互等待"),
     ("passed-over", "others were served first", "他人被优先服务"),
     ("answer", "the answer was wrong", "应答有误"),
+    ("servers-disagree", "the servers disagree", "服务器之间不一致"),
     // Fault families.
     ("process-crash", "process crash", "进程崩溃"),
     ("machine-crash", "machine crash", "机器崩溃"),

@@ -1,6 +1,7 @@
-//! What [`lockstorm::host::current`] answers on the thread of a run: the host of the node
-//! whose program runs, found when somebody asks. Tasks that were spawned past their host
-//! count as their node's, as [`senses`] has it.
+//! Who runs on the thread of a run: the host of the node whose program it is, found when
+//! somebody asks; and the same for third-party code on the shims, which ask
+//! [`lockstorm_ground`]. Tasks that were spawned past their host count as their node's, as
+//! [`senses`] has it.
 
 use std::cell::RefCell;
 use std::io;
@@ -8,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstorm::Host;
-use lockstorm::host::{Answering, BoxFuture, Listener, Machine, Stream, Task, answer_current};
+use lockstorm::host::{BoxFuture, Listener, Machine, Stream, Task};
+use lockstorm_ground::{Answering, Connection, Node};
 
 use super::machine::{SimulatedMachine, Substrate};
 use super::senses;
@@ -30,7 +32,7 @@ pub(super) struct Entered {
 /// A run begins on this thread.
 pub(super) fn enter(world: &Arc<World>, substrate: Arc<dyn Substrate>) -> Entered {
     RUN.with(|place| *place.borrow_mut() = Some((world.clone(), substrate)));
-    Entered { _answering: answer_current(find) }
+    Entered { _answering: lockstorm_ground::answer(node) }
 }
 
 impl Drop for Entered {
@@ -40,7 +42,11 @@ impl Drop for Entered {
     }
 }
 
-fn find() -> Option<Host> {
+/// The host of the node whose program runs on this thread now; `None` outside of a run.
+///
+/// On a run's thread there is always an answer: code that belongs to no node (an action of
+/// a fault, say) gets a host that refuses, so that it does not reach for a real network.
+pub fn host() -> Option<Host> {
     // Nothing stays borrowed: a host may ask for another.
     let run = RUN.try_with(|place| place.borrow().clone());
     let (world, substrate) = run.ok().flatten()?;
@@ -48,6 +54,36 @@ fn find() -> Option<Host> {
         Some((node, incarnation)) => SimulatedMachine::host(world, substrate, node, incarnation),
         None => nobody(world),
     })
+}
+
+/// What the shims of third-party I/O crates are told.
+fn node() -> Option<Arc<dyn Node>> {
+    Some(Arc::new(OnHost(host()?)))
+}
+
+/// A host, as third-party code uses it.
+struct OnHost(Host);
+
+impl Node for OnHost {
+    fn monotonic(&self) -> Duration {
+        self.0.monotonic()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        self.0.sleep(duration)
+    }
+
+    fn spawn(&self, group: &'static str, future: BoxFuture<'static, ()>) {
+        self.0.spawn(group, future);
+    }
+
+    fn connect(&self, address: &str) -> BoxFuture<'static, io::Result<Box<dyn Connection>>> {
+        let (host, address) = (self.0.clone(), address.to_owned());
+        Box::pin(async move {
+            let stream = host.connect(&address).await?;
+            Ok(Box::new(stream) as Box<dyn Connection>)
+        })
+    }
 }
 
 /// The host of whoever is on none of the nodes: true simulated time, keyed draws, and

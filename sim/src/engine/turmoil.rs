@@ -91,7 +91,9 @@ impl Engine for Turmoil {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Fault, Fence, LockPlan, Micros, Seed, Topology, When, Workload};
+    use crate::plan::{
+        Fault, Fence, LockPlan, Micros, RedisPersistence, Seed, Topology, When, Workload,
+    };
 
     fn plan(duration_us: u64, faults: Vec<FaultKind>) -> Plan {
         let at = |kind| Fault { kind, when: When::At(Micros(0)), lasts: None };
@@ -111,7 +113,11 @@ mod tests {
             topology: Topology {
                 redis: 1,
                 independent: false,
+                persistence: RedisPersistence::None,
                 sentinels: 0,
+                zookeeper: 0,
+                tick: Micros::from_secs(2),
+                postgres: 0,
                 apps: 1,
                 latency: Micros(250),
                 latency_sigma_milli: 400,

@@ -35,6 +35,9 @@ pub fn name(event: &Event) -> Option<String> {
             format!("{node} loses {owner}'s record {how}")
         }
         What::SessionExpired { session, .. } => format!("{node} ends the session {session}"),
+        What::Leading { .. } => format!("{node} leads the ensemble"),
+        What::SteppedDown { .. } => format!("{node} leads no more"),
+        What::BroadcastBroken { how } => format!("the broadcast is broken: {how}"),
         What::Promoted { .. } => format!("{node} becomes master"),
         What::Demoted { master } => format!("{node} is told to follow {master}"),
         What::MasterDown { master } => format!("{node} gives up on {master}"),

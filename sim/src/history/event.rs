@@ -18,6 +18,15 @@ pub use super::facts::{
 /// shared, not copied.
 pub type Name = Arc<str>;
 
+/// The node at which records are that no single server keeps, but an ensemble of them: a
+/// majority of the ZooKeeper servers `zk-1`, `zk-2` ….
+pub const ENSEMBLE: &str = "zookeeper";
+
+/// Whether the node of this name is one of the [`ENSEMBLE`]'s servers.
+pub fn is_of_ensemble(node: &str) -> bool {
+    node.starts_with("zk-")
+}
+
 /// The position of an event in its run, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -250,6 +259,25 @@ pub enum What {
         from: String,
         /// To whom, `name:port`.
         to: String,
+    },
+
+    /// A quorum follows this server of an ensemble: it orders all changes from here on.
+    Leading {
+        /// Of each epoch there is one leader.
+        epoch: u64,
+    },
+    /// This server of an ensemble leads no more.
+    SteppedDown {
+        /// Its epoch.
+        epoch: u64,
+        /// Why, for people.
+        how: String,
+    },
+    /// The servers of an ensemble broke what their broadcast promises: all apply the same
+    /// changes in the same order, and none that was acknowledged is lost.
+    BroadcastBroken {
+        /// How, for people.
+        how: String,
     },
 
     /// How far a server has got in its replication stream.

@@ -175,7 +175,9 @@ impl Certificate {
             "off" => String::new(),
             fence => format!("-{fence}"),
         };
-        format!("certificate-{}-{}{fence}.txt", of("scenario"), of("lock"))
+        // Of `planted/bare-del` no folder is made.
+        let lock = of("lock").replace('/', "-");
+        format!("certificate-{}-{lock}{fence}.txt", of("scenario"))
     }
 
     /// The file.

@@ -5,7 +5,7 @@
 //! and is then not run in this one.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::process::{GRACE, Trouble, Worker};
 use super::worker::{Answer, Request};
@@ -32,6 +32,13 @@ pub struct Examiner {
     /// How long one run may take, real time. A confirmation may take
     /// [`CONFIRMATION_RUNS`] times as long.
     pub limit: Duration,
+    /// When all must be over, real time; `None` where there is no such time.
+    pub until: Option<Instant>,
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long a hunt waits; no storm reads it")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 /// A confirmation is at most so many runs, on four engines.
@@ -41,6 +48,28 @@ pub const CONFIRMATION_RUNS: u32 = 4 * TRIES + DIRECTED_TRIES;
 type Fresh = (Report, Option<Confirmation>);
 
 impl Examiner {
+    /// One without a time at which all must be over.
+    pub fn new(program: PathBuf, limit: Duration) -> Examiner {
+        Examiner { program, limit, until: None }
+    }
+
+    /// The same, which has only so much real time from now on.
+    #[must_use]
+    pub fn within(&self, most: Option<Duration>) -> Examiner {
+        Examiner { until: most.map(|most| now() + most), ..self.clone() }
+    }
+
+    /// Whether its time is over.
+    pub fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| until <= now())
+    }
+
+    /// So much, or what is left of its time.
+    pub fn at_most(&self, limit: Duration) -> Duration {
+        let left = self.until.map(|until| until.saturating_duration_since(now()));
+        left.map_or(limit, |left| left.min(limit))
+    }
+
     /// Runs `plan` in a fresh process, has it confirmed there where asked, then runs it
     /// here and compares. A plan that the fresh process did not survive is not run here.
     ///
@@ -94,14 +123,16 @@ impl Examiner {
         let mut worker = Worker::start(&self.program).map_err(Trouble::Failed)?;
         let plan = file::write(plan);
         let runs = if confirm { 1 + CONFIRMATION_RUNS } else { 1 };
-        let limit = self.limit.saturating_mul(runs);
+        let limit = self.at_most(self.limit.saturating_mul(runs));
         let engine = engine.to_owned();
         worker.ask(&Request::Examine { plan, engine, confirm, events, limit })?;
         match worker.hear(limit + GRACE)? {
             Answer::Examined { report, confirmation } => Ok((report, confirmation)),
             Answer::Stuck { why } => Err(Trouble::Lost(why)),
             Answer::Refused { why } => Err(Trouble::refused(why)),
-            Answer::Ran(_) => Err(Trouble::Lost("the worker answered another question".into())),
+            Answer::Ran(_) | Answer::Smaller { .. } | Answer::Shrunk { .. } => {
+                Err(Trouble::Lost("the worker answered another question".into()))
+            }
         }
     }
 }

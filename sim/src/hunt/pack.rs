@@ -133,7 +133,7 @@ impl Pack<'_> {
                         return Ok(());
                     }
                 }
-                Answer::Examined { .. } => {
+                Answer::Examined { .. } | Answer::Smaller { .. } | Answer::Shrunk { .. } => {
                     let why = "the worker answered another question".to_owned();
                     return Err((index, Trouble::Lost(why)));
                 }

@@ -3,6 +3,7 @@
 //! allows ends the process, after an answer that says where the run is.
 
 use std::io::{self, BufRead, Write};
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::watchdog::Watchdog;
 use super::{Quarry, Summary, Task};
 use crate::plan::{Plan, file};
+use crate::shrink::{Limits, shrink_with};
 use crate::storm::confirm::{self, Confirmation};
 use crate::storm::locks::{self, LockFactory};
 use crate::storm::place::place;
@@ -43,6 +45,16 @@ pub enum Request {
         /// How long it may take, real time.
         limit: Duration,
     },
+    /// Shrink this plan: an [`Answer::Smaller`] for each improvement, then one
+    /// [`Answer::Shrunk`].
+    Shrink {
+        /// As TOML.
+        plan: String,
+        /// How many runs at most.
+        replays: u32,
+        /// How long it may take, real time.
+        limit: Duration,
+    },
 }
 
 /// What a worker answers.
@@ -57,6 +69,22 @@ pub enum Answer {
         report: Report,
         /// What turmoil says.
         confirmation: Option<Confirmation>,
+    },
+    /// A smaller plan fails in the same way.
+    Smaller {
+        /// As TOML.
+        plan: String,
+        /// How many plans were run so far.
+        replays: u32,
+    },
+    /// A plan was shrunk.
+    Shrunk {
+        /// The smallest, as TOML.
+        plan: String,
+        /// How many plans were run.
+        replays: u32,
+        /// Whether each of its faults is proved necessary.
+        minimal: bool,
     },
     /// A run took too long: the worker ends after this.
     Stuck {
@@ -123,6 +151,10 @@ fn answer(
         Request::Examine { plan, engine, confirm, events, limit } => {
             say(&watched(limit, &mut || examine(&plan, &engine, confirm, events)))
         }
+        Request::Shrink { plan, replays, limit } => {
+            let answer = watched(limit, &mut || shrunk(&plan, replays, say));
+            say(&answer)
+        }
     }
 }
 
@@ -143,4 +175,29 @@ fn examine(plan: &str, engine_name: &str, confirm: bool, events: bool) -> Result
         report.events.clear();
     }
     Ok(Answer::Examined { report, confirmation })
+}
+
+fn shrunk(
+    plan: &str,
+    replays: u32,
+    say: &mut dyn FnMut(&Answer) -> io::Result<()>,
+) -> Result<Answer, String> {
+    let plan: Plan = file::parse("the plan", plan).map_err(|error| error.to_string())?;
+    let factory: LockFactory = Arc::new(locks::build);
+    let shrunk = shrink_with(&plan, &Limits { replays }, &factory, &mut |progress| {
+        let (plan, replays) = (file::write(progress.plan), progress.replays);
+        // Whoever does not listen any more has no use for what is left.
+        match say(&Answer::Smaller { plan, replays }) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    });
+    Ok(match shrunk {
+        Ok(shrunk) => Answer::Shrunk {
+            plan: file::write(shrunk.plan()),
+            replays: shrunk.replays,
+            minimal: shrunk.is_minimal(),
+        },
+        Err(error) => return Err(error.to_string()),
+    })
 }

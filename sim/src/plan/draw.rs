@@ -13,9 +13,10 @@
 //! set of draws ([`Draws`]) and not another meaning of the same seeds.
 //!
 //! Order of things: [`Plan::from_seed`], the conditions of work (`Weather` is what
-//! families share), clocks, and the families in `families` and, for the wide draws, in
-//! `wide`.
+//! families share), clocks, and the families in `families` and `ensemble` and, for the wide
+//! draws, in `wide`.
 
+mod ensemble;
 mod families;
 mod wide;
 

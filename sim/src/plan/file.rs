@@ -66,6 +66,13 @@ pub fn load(path: &Path) -> Result<Plan, PlanError> {
     parse(&name_of(path), &load_text(path)?)
 }
 
+/// A name for the file of this plan, without an ending. Two plans of one seed may have the
+/// same; of `planted/bare-del` it makes no folder.
+pub fn stem(plan: &Plan) -> String {
+    let lock = plan.lock.name.replace(['/', '\\'], "-");
+    format!("{}-{lock}-{}-{}", plan.scenario, plan.fence.name(), plan.seed)
+}
+
 /// What errors call what is read from `path`.
 pub(crate) fn name_of(path: &Path) -> String {
     capsule::of_path(path).map_or_else(|| path.display().to_string(), capsule::name)

@@ -8,11 +8,13 @@
 pub const MAIN: &str = "main";
 
 /// Of nodes whose names begin so: their groups.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     ("redis-", &[MAIN, "redis-connection", "redis-replication", "redis-replica"]),
     ("sentinel-", &[MAIN, "sentinel-link", "sentinel-client"]),
+    ("zk-", &[MAIN]),
     ("stock-", &[MAIN, "stock-connection"]),
-    ("app-", &[MAIN, "redis-driver", "release", "renewer"]),
+    // `asyncs` is what the ZooKeeper client runs in, `session` what looks after its session.
+    ("app-", &[MAIN, "asyncs", "redis-driver", "release", "renewer", "session"]),
 ];
 
 /// The groups of the node of this name; empty for a name of no sort of node.

@@ -6,7 +6,7 @@
 
 use super::complaint::{Complaint, listed, quoted};
 use super::scenario;
-use super::{Ask, Fence, Micros, Plan, Ppm, Seed};
+use super::{Ask, Fence, Micros, Plan, Ppm, RedisPersistence, Seed};
 
 /// A value as it stands in a file or after `--set key=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -286,7 +286,13 @@ pub const KEYS: &[Key] = &[
         |plan| toml_of(plan.lock.own.waiter_timeout),
         |plan| plan.lock.name == "redis-fair"
     ),
-    small_count_key!("topology", "redis", topology.redis),
+    key!(
+        "topology",
+        "redis",
+        |plan, raw| plan.topology.redis = small_count(raw)?,
+        |plan| plan.topology.redis.to_string(),
+        has_redis
+    ),
     key!(
         "topology",
         "redis-mode",
@@ -294,7 +300,41 @@ pub const KEYS: &[Key] = &[
         |plan| toml_text(MODES[usize::from(plan.topology.independent)]),
         |plan| plan.topology.independent
     ),
-    small_count_key!("topology", "sentinels", topology.sentinels),
+    key!(
+        "topology",
+        "redis-persistence",
+        |plan, raw| plan.topology.persistence = raw.parsed("a way to keep data", "aof-always")?,
+        |plan| toml_text(plan.topology.persistence.name()),
+        |plan| plan.topology.persistence != RedisPersistence::None
+    ),
+    key!(
+        "topology",
+        "sentinels",
+        |plan, raw| plan.topology.sentinels = small_count(raw)?,
+        |plan| plan.topology.sentinels.to_string(),
+        has_redis
+    ),
+    key!(
+        "topology",
+        "zookeeper",
+        |plan, raw| plan.topology.zookeeper = small_count(raw)?,
+        |plan| plan.topology.zookeeper.to_string(),
+        has_zookeeper
+    ),
+    key!(
+        "topology",
+        "tick",
+        |plan, raw| plan.topology.tick = raw.time()?,
+        |plan| toml_of(plan.topology.tick),
+        has_zookeeper
+    ),
+    key!(
+        "topology",
+        "postgres",
+        |plan, raw| plan.topology.postgres = small_count(raw)?,
+        |plan| plan.topology.postgres.to_string(),
+        |plan| plan.topology.postgres > 0
+    ),
     small_count_key!("topology", "apps", topology.apps),
     time_key!("topology", "latency", topology.latency),
     key!(
@@ -303,7 +343,13 @@ pub const KEYS: &[Key] = &[
         |plan, raw| plan.topology.latency_sigma_milli = raw.milli()?,
         |plan| milli_text(plan.topology.latency_sigma_milli)
     ),
-    time_key!("topology", "down-after", topology.down_after),
+    key!(
+        "topology",
+        "down-after",
+        |plan, raw| plan.topology.down_after = raw.time()?,
+        |plan| toml_of(plan.topology.down_after),
+        has_redis
+    ),
     count_key!("workload", "units", workload.units),
     time_key!("workload", "think", workload.think),
     time_key!("workload", "work", workload.work),
@@ -325,6 +371,16 @@ pub const SECTIONS: [&str; 3] = ["lock", "topology", "workload"];
 
 fn small_count(raw: Raw<'_>) -> Result<u16, Complaint> {
     Ok(u16::try_from(raw.count(u32::from(u16::MAX))?).unwrap_or(u16::MAX))
+}
+
+/// A plan without any server says so of Redis.
+fn has_redis(plan: &Plan) -> bool {
+    let topology = &plan.topology;
+    topology.redis > 0 || topology.zookeeper + topology.postgres == 0
+}
+
+fn has_zookeeper(plan: &Plan) -> bool {
+    plan.topology.zookeeper > 0
 }
 
 fn waits(plan: &Plan) -> bool {
@@ -405,6 +461,17 @@ impl std::str::FromStr for Ask {
         Ask::ALL.into_iter().find(|ask| ask.name() == text).ok_or_else(|| Complaint {
             what: format!("there is no way to ask {}", quoted(text)),
             mend: format!("allowed: {}", listed(Ask::ALL.map(Ask::name))),
+        })
+    }
+}
+
+impl std::str::FromStr for RedisPersistence {
+    type Err = Complaint;
+
+    fn from_str(text: &str) -> Result<Self, Complaint> {
+        RedisPersistence::ALL.into_iter().find(|way| way.name() == text).ok_or_else(|| Complaint {
+            what: format!("there is no way {} to keep data", quoted(text)),
+            mend: format!("allowed: {}", listed(RedisPersistence::ALL.map(RedisPersistence::name))),
         })
     }
 }

@@ -70,6 +70,7 @@ fn times(plan: &Plan) -> Result<(), Problem> {
         ("lock.retry", lock.retry, millisecond, DAY),
         ("topology.latency", topology.latency, Micros(1), SECOND),
         ("topology.down-after", topology.down_after, millisecond, DAY),
+        ("topology.tick", topology.tick, Micros::from_millis(10), Micros::from_secs(60)),
         ("workload.think", work.think, Micros(0), DAY),
         ("workload.work", work.work, Micros(0), DAY),
         ("workload.slow-work", work.slow_work, Micros(0), DAY),
@@ -187,8 +188,11 @@ fn own_options(plan: &Plan) -> Result<(), Problem> {
 
 fn sizes(plan: &Plan) -> Result<(), Problem> {
     let (topology, work) = (&plan.topology, &plan.workload);
+    // One system of servers is enough.
+    let least_redis = u32::from(topology.zookeeper + topology.postgres == 0);
     for (at, number, least, most) in [
-        ("topology.redis", u32::from(topology.redis), 1, 16),
+        ("topology.redis", u32::from(topology.redis), least_redis, 16),
+        ("topology.zookeeper", u32::from(topology.zookeeper), 0, 9),
         ("topology.sentinels", u32::from(topology.sentinels), 0, 9),
         ("topology.apps", u32::from(topology.apps), 1, 200),
         ("topology.latency-sigma", topology.latency_sigma_milli, 0, 3_000),
@@ -207,6 +211,13 @@ fn sizes(plan: &Plan) -> Result<(), Problem> {
             );
         }
     }
+    if topology.postgres > 0 {
+        return problem(
+            &["topology.postgres"],
+            "there is no PostgreSQL server in storms yet",
+            "write postgres = 0",
+        );
+    }
     if topology.sentinels > 0 && topology.independent {
         return problem(
             &["topology.sentinels", "topology.redis-mode"],
@@ -215,9 +226,10 @@ fn sizes(plan: &Plan) -> Result<(), Problem> {
         );
     }
     if topology.sentinels > 0 && topology.redis < 2 {
+        let number = if topology.redis == 0 { "no" } else { "one" };
         return problem(
             &["topology.sentinels", "topology.redis"],
-            "the sentinels have no replica to promote: there is one redis server",
+            format!("the sentinels have no replica to promote: there is {number} redis server"),
             "write sentinels = 0, or redis = 2 or more",
         );
     }

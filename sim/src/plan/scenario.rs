@@ -7,7 +7,10 @@ mod planted;
 pub use planted::PLANTED;
 
 use super::complaint::{Complaint, quoted};
-use super::{Fence, LockPlan, Micros, OwnOptions, Plan, PlanError, Seed, Topology, Workload};
+use super::{
+    Fence, LockPlan, Micros, OwnOptions, Plan, PlanError, RedisPersistence, Seed, Topology,
+    Workload,
+};
 
 /// A named starting point.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +51,18 @@ pub const SCENARIOS: &[Scenario] = &[
         chinese: "五台互不相识的 Redis：多数派持有锁",
         base: redlock_five,
     },
+    Scenario {
+        name: "zookeeper-three",
+        english: "three ZooKeeper servers, ticks of half a second, sessions of two seconds",
+        chinese: "三台 ZooKeeper，心跳周期半秒，会话超时两秒",
+        base: zookeeper_three,
+    },
+    Scenario {
+        name: "zookeeper-single",
+        english: "one ZooKeeper server: sessions and their ends, restarts from its disk",
+        chinese: "单台 ZooKeeper：会话及其终结、从磁盘重启",
+        base: zookeeper_single,
+    },
 ];
 
 /// A lock that can be put through a storm.
@@ -80,6 +95,10 @@ pub enum Needs {
     Sentinel,
     /// Masters that know nothing of each other.
     Independent,
+    /// ZooKeeper servers, one or more.
+    Ensemble,
+    /// A PostgreSQL server.
+    Database,
 }
 
 /// All locks.
@@ -148,6 +167,38 @@ pub const LOCKS: &[LockKind] = &[
         records: true,
         needs: Needs::Independent,
     },
+    LockKind {
+        name: "zookeeper",
+        english: "an ephemeral sequential node each; the first in line holds, tokens are zxids",
+        chinese: "临时顺序节点：排在最前者持有锁，令牌是创建时的 zxid",
+        tokens: true,
+        records: true,
+        needs: Needs::Ensemble,
+    },
+    LockKind {
+        name: "zookeeper-reentrant",
+        english: "the lock zookeeper; its owner may come in again on the same node",
+        chinese: "zookeeper 可重入锁：持有者凭同一节点再次进入",
+        tokens: true,
+        records: true,
+        needs: Needs::Ensemble,
+    },
+    LockKind {
+        name: "zookeeper-write",
+        english: "the writers' side of a read/write lock: alone, in order of arrival with readers",
+        chinese: "读写锁的写锁：独占，与读者一起按到达顺序排队",
+        tokens: true,
+        records: true,
+        needs: Needs::Ensemble,
+    },
+    LockKind {
+        name: "zookeeper-election",
+        english: "leader election: the first candidate in line leads, its epoch is its token",
+        chinese: "主节点选举：排在最前的候选者当选，任期号即令牌",
+        tokens: true,
+        records: true,
+        needs: Needs::Ensemble,
+    },
 ];
 
 /// The lock of a plan that names none.
@@ -206,6 +257,31 @@ impl LockKind {
         let name = quoted(self.name);
         let servers = topology.redis;
         match self.needs {
+            Needs::Master | Needs::Replicas | Needs::Sentinel | Needs::Independent
+                if servers == 0 =>
+            {
+                Some((
+                    &["topology.redis", "lock.name"],
+                    Complaint::new(
+                        format!("the lock {name} needs a Redis server, and there is none"),
+                        "take a scenario with Redis, such as redis-failover, or another lock",
+                    ),
+                ))
+            }
+            Needs::Ensemble if topology.zookeeper == 0 => Some((
+                &["topology.zookeeper", "lock.name"],
+                Complaint::new(
+                    format!("the lock {name} needs ZooKeeper, and there is none"),
+                    "take the scenario zookeeper-three, or zookeeper = 3",
+                ),
+            )),
+            Needs::Database if topology.postgres == 0 => Some((
+                &["topology.postgres", "lock.name"],
+                Complaint::new(
+                    format!("the lock {name} needs PostgreSQL, and there is none"),
+                    "take a scenario with PostgreSQL, or postgres = 1",
+                ),
+            )),
             Needs::Master | Needs::Replicas | Needs::Sentinel if topology.independent => Some((
                 &["topology.redis-mode", "lock.name"],
                 Complaint::new(
@@ -259,6 +335,9 @@ impl Scenario {
     }
 }
 
+/// The tick of ZooKeeper's sample configuration.
+const TICK: Micros = Micros::from_secs(2);
+
 fn redis_failover() -> (Micros, LockPlan, Topology, Workload) {
     let lock = LockPlan {
         name: String::new(),
@@ -271,7 +350,11 @@ fn redis_failover() -> (Micros, LockPlan, Topology, Workload) {
     let topology = Topology {
         redis: 3,
         independent: false,
+        persistence: RedisPersistence::None,
         sentinels: 3,
+        zookeeper: 0,
+        tick: TICK,
+        postgres: 0,
         apps: 3,
         latency: Micros(500),
         latency_sigma_milli: 400,
@@ -305,6 +388,29 @@ fn redlock_five() -> (Micros, LockPlan, Topology, Workload) {
     (duration, lock, topology, workload)
 }
 
+fn zookeeper_three() -> (Micros, LockPlan, Topology, Workload) {
+    let (_, lock, topology, workload) = redis_failover();
+    // Four ticks: the leader ends a session of a dead holder 2 s to 2.75 s after it last
+    // heard of it. The margin is what it may not have heard of yet.
+    let lock = LockPlan { lease: Micros::from_secs(2), margin_ppm: 333_333, ..lock };
+    let topology = Topology {
+        redis: 0,
+        sentinels: 0,
+        zookeeper: 3,
+        tick: Micros::from_millis(500),
+        ..topology
+    };
+    // A commit takes a disk's time; a session is lost by whoever stands still for two
+    // seconds, which slow work does not.
+    let workload = Workload { slow_work: Micros::from_millis(900), ..workload };
+    (Micros::from_secs(15), lock, topology, workload)
+}
+
+fn zookeeper_single() -> (Micros, LockPlan, Topology, Workload) {
+    let (duration, lock, topology, workload) = zookeeper_three();
+    (duration, lock, Topology { zookeeper: 1, ..topology }, workload)
+}
+
 fn redis_long_lease() -> (Micros, LockPlan, Topology, Workload) {
     let minutes = |minutes: u64| Micros::from_secs(60 * minutes);
     let lock = LockPlan {
@@ -318,7 +424,11 @@ fn redis_long_lease() -> (Micros, LockPlan, Topology, Workload) {
     let topology = Topology {
         redis: 1,
         independent: false,
+        persistence: RedisPersistence::None,
         sentinels: 0,
+        zookeeper: 0,
+        tick: TICK,
+        postgres: 0,
         apps: 2,
         latency: Micros(500),
         latency_sigma_milli: 400,

@@ -9,8 +9,11 @@ use lockstorm_sim::hunt::Quarry;
 use lockstorm_sim::hunt::course::{Shard, Strategy};
 use lockstorm_sim::plan::{Draws, Fence, Micros, Seed};
 use lockstorm_sim::seeds::Shelf;
+use lockstorm_sim::storm::environment::Environment;
 
+use super::exit::Failure;
 use super::explain::ExplainArguments;
+use super::report::{Files, ReportArguments};
 use super::shrink::ShrinkArguments;
 
 /// Puts distributed locks through a storm, by seed.
@@ -42,6 +45,8 @@ pub enum Verb {
     Shrink(ShrinkArguments),
     /// Explain a failure: its story, what decided it and when, what would help.
     Explain(ExplainArguments),
+    /// Write a history, a plan's run or a capsule's as a page, a trace or a diagram.
+    Report(ReportArguments),
     /// Judge a recorded history: ours, or of a real system.
     ///
     /// Reads NDJSON (docs/history.md) and Jepsen's EDN, plain or gzip; see docs/check.md.
@@ -86,12 +91,17 @@ pub struct StormArguments {
     /// What seeds draw from; `first` for one seed, `wide` for a hunt, where nothing is said.
     #[arg(long, value_enum)]
     pub draws: Option<DrawsArgument>,
-    /// The engine.
-    #[arg(long, value_enum, default_value_t = EngineArgument::Event)]
-    pub engine: EngineArgument,
+    /// The engine; event where nothing is said.
+    #[arg(long, value_enum)]
+    pub engine: Option<EngineArgument>,
 }
 
 impl StormArguments {
+    /// The engine that is asked for.
+    pub fn engine(&self) -> EngineArgument {
+        self.engine.unwrap_or(EngineArgument::Event)
+    }
+
     /// The flags that name this quarry.
     pub fn of(quarry: &Quarry) -> StormArguments {
         StormArguments {
@@ -108,10 +118,10 @@ impl StormArguments {
                 Draws::First => DrawsArgument::First,
                 Draws::Wide => DrawsArgument::Wide,
             }),
-            engine: match quarry.engine.as_str() {
+            engine: Some(match quarry.engine.as_str() {
                 "turmoil" => EngineArgument::Turmoil,
                 _ => EngineArgument::Event,
-            },
+            }),
         }
     }
 }
@@ -145,6 +155,9 @@ pub struct RunArguments {
     /// Write the history into this file, gzip if its name ends in `.gz`.
     #[arg(long, value_name = "FILE.ndjson.gz")]
     pub out: Option<PathBuf>,
+    /// What else to write.
+    #[command(flatten)]
+    pub files: Files,
     /// How to tell it.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -202,7 +215,7 @@ impl ModelArgument {
 }
 
 /// `hunt`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct HuntArguments {
     /// Which storm.
     #[command(flatten)]
@@ -219,10 +232,10 @@ pub struct HuntArguments {
     pub seed: Option<Seed>,
     /// A campaign: hunt for so long (real time), and write everything down in --out. Started
     /// again, it goes on where it was.
-    #[arg(long = "for", value_name = "DURATION", value_parser = real_time, requires = "out")]
+    #[arg(long = "for", value_name = "DURATION", value_parser = real_time)]
     pub duration: Option<Duration>,
     /// Only this part of a campaign, such as 1/4; `lockstorm merge` puts them together.
-    #[arg(long, value_name = "I/N", value_parser = shard, requires = "out")]
+    #[arg(long, value_name = "I/N", value_parser = shard)]
     pub shard: Option<Shard>,
     /// Compare the certificate with this older one; exit code 0 if they agree.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["duration", "shard", "seeds"])]
@@ -237,9 +250,12 @@ pub struct HuntArguments {
     /// as internal; real time.
     #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = real_time)]
     pub seed_limit: Duration,
-    /// Write the plans of failures, and the certificate, into this folder.
+    /// Write the plan of each distinct failure, shrunk, and the certificate, into this folder.
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
+    /// Leave the plans as they were found.
+    #[arg(long)]
+    pub no_shrink: bool,
     /// How to tell it.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -256,6 +272,41 @@ pub enum StrategyArgument {
     Swarm,
     /// All three, by turns.
     Portfolio,
+}
+
+impl HuntArguments {
+    /// With what the environment says where a flag does not.
+    pub fn within(&self, environment: &Environment) -> Result<HuntArguments, Failure> {
+        let mut arguments = self.clone();
+        arguments.seed = arguments.seed.or(environment.seed);
+        arguments.out = arguments.out.or_else(|| environment.out.clone());
+        if arguments.against.is_none() {
+            arguments.seeds = arguments.seeds.or(environment.seeds);
+            if !arguments.twice {
+                arguments.duration = arguments.duration.or(environment.duration);
+            }
+        }
+        if let (None, Some(name)) = (arguments.storm.engine, &environment.engine) {
+            let engine = EngineArgument::from_str(name, false);
+            let mend = format!("LOCKSTORM_ENGINE=`{name}`: there are: event, turmoil");
+            arguments.storm.engine = Some(engine.map_err(|_| Failure::usage(mend))?);
+        }
+        if arguments.seeds == Some(0) {
+            return Err(Failure::usage("LOCKSTORM_SEEDS=`0`: a hunt of no runs finds nothing"));
+        }
+        let needs = [
+            ("--for", self.duration.is_some()),
+            ("LOCKSTORM_FOR", arguments.duration.is_some()),
+            ("--shard", arguments.shard.is_some()),
+            ("--no-shrink", arguments.no_shrink),
+        ];
+        match needs.into_iter().find(|(_, is_said)| *is_said && arguments.out.is_none()) {
+            None => Ok(arguments),
+            Some((name, _)) => Err(Failure::usage(format!(
+                "{name} is about what is written down; add --out FOLDER"
+            ))),
+        }
+    }
 }
 
 impl StrategyArgument {
@@ -279,6 +330,9 @@ pub struct MergeArguments {
     /// Where the whole campaign is written.
     #[arg(long, value_name = "FOLDER")]
     pub out: PathBuf,
+    /// Leave the plans of failures as they were found.
+    #[arg(long)]
+    pub no_shrink: bool,
     /// How many worker processes.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: u16,
@@ -331,6 +385,9 @@ pub struct ReplayArguments {
     /// The engine.
     #[arg(long, value_enum, default_value_t = EngineArgument::Event)]
     pub engine: EngineArgument,
+    /// What else to write.
+    #[command(flatten)]
+    pub files: Files,
     /// How to tell it.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,

@@ -11,7 +11,7 @@ use lockstorm_sim::planted::{BUGS, Bug};
 
 use super::arguments::{BenchVerb, BugsArguments, Format, StrategyArgument};
 use super::exit::{self, Failure};
-use super::hunt::walk::progress;
+use super::progress::Progress;
 use super::say::say;
 
 /// `lockstorm bench …`.
@@ -28,13 +28,13 @@ fn bugs(arguments: &BugsArguments) -> Result<u8, Failure> {
     let mut tried = known(arguments, &trials)?;
     let left: Vec<Trial> = trials.into_iter().filter(|trial| !has(&tried, trial)).collect();
     let program = std::env::current_exe().map_err(Failure::internal)?;
-    let bar = progress("hunts", Some(left.len() as u64));
+    let bar = Progress::new("hunts", Some(left.len() as u64));
     let mut unwritten = None;
     let made = pack::run(&left, usize::from(arguments.jobs), &program, |tried| {
-        bar.inc(1);
+        bar.inc();
         unwritten = unwritten.take().or(write_down(arguments, tried).err());
     });
-    bar.finish_and_clear();
+    drop(bar);
     tried.extend(made.map_err(Failure::internal)?);
     if let Some(error) = unwritten {
         return Err(error);

@@ -22,6 +22,7 @@ use lockstorm_sim::hunt::course::{Course, DEFAULT_RUNS, Seeds, Shard, Strategy};
 use lockstorm_sim::hunt::examine::Examiner;
 use lockstorm_sim::plan::Seed;
 use lockstorm_sim::storm;
+use lockstorm_sim::storm::environment::Environment;
 
 use super::arguments::{DrawsArgument, Format, HuntArguments, StormArguments, StrategyArgument};
 use super::exit::{self, Failure};
@@ -61,10 +62,13 @@ pub struct Setup {
     pub format: Format,
     /// Who runs a failure again.
     pub examiner: Examiner,
+    /// Whether what is kept is shrunk.
+    pub shrinks: bool,
 }
 
 /// `lockstorm hunt`.
-pub fn hunt(arguments: &HuntArguments) -> Result<u8, Failure> {
+pub fn hunt(arguments: &HuntArguments, environment: &Environment) -> Result<u8, Failure> {
+    let arguments = &arguments.within(environment)?;
     let setup = Setup::of(arguments)?;
     let against = arguments.against.as_deref().map(read_certificate).transpose()?;
     let mut course = setup.course()?;
@@ -95,8 +99,10 @@ fn finish(
     mut walk: Walk<'_>,
     against: Option<&Certificate>,
 ) -> Result<u8, Failure> {
-    let examined = examine::examine_all(setup, &walk)?;
-    let twin = conclude::twin(setup, &walk)?;
+    let examiner = setup.examiner.within(setup.afterwards());
+    let (examined, unwritten) = examine::examine_all(setup, &examiner, &walk)?;
+    walk.unwritten = walk.unwritten.take().or(unwritten);
+    let twin = conclude::twin(setup, &examiner, &walk)?;
     tell::tell(setup, course, &walk, &examined, twin.as_ref());
     conclude::write(setup, course, &mut walk, &examined, twin.as_ref());
     if let Some(failure) = walk.unwritten.take() {
@@ -144,7 +150,19 @@ fn compare(old: &Certificate, new: &Certificate, format: Format) -> u8 {
     exit::VIOLATION
 }
 
+/// A campaign that has hunted for its time looks at what it found for so much of it at
+/// most, real time …
+const AFTERWARDS_PART: u32 = 10;
+/// … or for so long, where that is more.
+const AFTERWARDS_LEAST: Duration = Duration::from_secs(60);
+
 impl Setup {
+    /// How long the failures of a campaign may be examined when its time is over. What has
+    /// no time any more is told as it was found.
+    fn afterwards(&self) -> Option<Duration> {
+        self.duration.map(|duration| (duration / AFTERWARDS_PART).max(AFTERWARDS_LEAST))
+    }
+
     fn of(arguments: &HuntArguments) -> Result<Setup, Failure> {
         let mut storm = arguments.storm.clone();
         storm.draws = storm.draws.or(Some(DrawsArgument::Wide));
@@ -176,7 +194,8 @@ impl Setup {
             is_campaign: arguments.duration.is_some() || arguments.shard.is_some(),
             out: arguments.out.clone(),
             format: arguments.format,
-            examiner: Examiner { program, limit: arguments.seed_limit },
+            examiner: Examiner::new(program, arguments.seed_limit),
+            shrinks: !arguments.no_shrink,
             quarry,
         };
         let first = setup.seeds.first;
@@ -233,7 +252,8 @@ impl Setup {
             is_campaign: true,
             out: Some(out),
             format: Format::Text,
-            examiner: Examiner { program, limit: Duration::from_secs(120) },
+            examiner: Examiner::new(program, Duration::from_secs(120)),
+            shrinks: true,
         }
     }
 }

@@ -33,6 +33,7 @@ pub fn merge(arguments: &MergeArguments) -> Result<u8, Failure> {
     let mut setup = Setup::of_merged(merged.identity, program, out.clone());
     setup.jobs = arguments.jobs;
     setup.format = arguments.format;
+    setup.shrinks = !arguments.no_shrink;
     finish_merged(&setup)
 }
 

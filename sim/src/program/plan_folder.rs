@@ -1,17 +1,54 @@
 //! The folder of `hunt --out`: the plan of each failure as a file, written when it is
-//! found, never over another plan.
+//! found, never over another plan; and written over by what shrinking makes of it, which
+//! names the plan that it was ([`Origin`]).
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use lockstorm_sim::plan::{Plan, file};
+use lockstorm_sim::hunt::smaller::Smaller;
+use lockstorm_sim::plan::{Plan, capsule, file};
+use lockstorm_sim::whole_file;
 
 use super::exit::Failure;
 
 /// A folder for plans.
 #[derive(Debug)]
 pub struct PlanFolder(PathBuf);
+
+/// What a shrunk plan was before.
+#[derive(Debug)]
+pub struct Origin<'a> {
+    /// The plan that was found.
+    pub plan: &'a Plan,
+    /// What it was, for people.
+    pub label: &'a str,
+    /// The command that runs it again.
+    pub reproduce: &'a str,
+}
+
+/// Begins the line that has a shrunk plan's origin as a capsule.
+const WAS: &str = "# it was ";
+
+impl Origin<'_> {
+    /// The file of the shrunk plan: what it was in its head.
+    fn text(&self, smaller: &Smaller) -> String {
+        let line = |text: &str| text.replace('\n', " ");
+        format!(
+            "# Found by lockstorm hunt: {}\n#   {}\n# Shrunk: {}\n{WAS}{}\n\n{}",
+            line(self.label),
+            line(self.reproduce),
+            line(&smaller.line()),
+            capsule::write(self.plan),
+            file::write(&smaller.plan),
+        )
+    }
+}
+
+/// Whether `text` is what shrinking made of the plan of this capsule.
+fn is_shrunk_of(text: &str, capsule: &str) -> bool {
+    text.lines().any(|line| line.strip_prefix(WAS) == Some(capsule))
+}
 
 /// A file that is gone when its writing is over, however it ended.
 struct Part(PathBuf);
@@ -35,12 +72,12 @@ impl PlanFolder {
         Ok(PlanFolder(folder.to_owned()))
     }
 
-    /// Keeps a plan, and says where. One that is there already stays; another one of the
-    /// same name gets a number beside it.
+    /// Keeps a plan, and says where. One that is there already stays, also as what shrinking
+    /// made of it; another one of the same name gets a number beside it.
     pub fn keep(&self, plan: &Plan) -> Result<PathBuf, Failure> {
         let text = file::write(plan);
-        let fence = plan.fence.name();
-        let stem = format!("{}-{}-{fence}-{}", plan.scenario, plan.lock.name, plan.seed);
+        let stem = file::stem(plan);
+        let capsule = capsule::write(plan);
         let failed = |name: &str, error: std::io::Error| {
             let mend = "make room, or look at the folder's rights; plans written so far stay";
             let path = self.0.join(name);
@@ -59,7 +96,8 @@ impl PlanFolder {
             match fs::hard_link(&part.0, &path) {
                 Ok(()) => return Ok(path),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                    if fs::read_to_string(&path).is_ok_and(|there| there == text) {
+                    let is_it = |there: String| there == text || is_shrunk_of(&there, &capsule);
+                    if fs::read_to_string(&path).is_ok_and(is_it) {
                         return Ok(path);
                     }
                 }
@@ -72,6 +110,14 @@ impl PlanFolder {
             }
         }
         Err(Failure::internal("there are too many plans of one name"))
+    }
+
+    /// Writes what shrinking has made so far of a plan that is kept at `path`.
+    pub fn shrunk(path: &Path, smaller: &Smaller, origin: &Origin<'_>) -> Result<(), Failure> {
+        whole_file::write(path, &origin.text(smaller)).map_err(|error| {
+            let mend = "make room, or look at the folder's rights; the plan as it was found stays";
+            Failure::usage(format!("{}: cannot be written: {error}; {mend}", path.display()))
+        })
     }
 
     /// Writes a file of this name anew.
@@ -113,6 +159,27 @@ mod tests {
                 "redis-failover-redis-off-0x0000000000000003.toml",
             ]
         );
+    }
+
+    #[test]
+    fn a_shrunk_plan_names_what_it_was_and_is_not_kept_beside_it_again() {
+        use lockstorm_sim::hunt::smaller::End;
+
+        let folder = tempfile::tempdir().unwrap();
+        let out = PlanFolder::open(folder.path()).unwrap();
+        let plan =
+            Plan::from_seed("redis-single", "planted/bare-del", Fence::Off, Seed(3)).unwrap();
+        let path = out.keep(&plan).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert_eq!(name, "redis-single-planted-bare-del-off-0x0000000000000003.toml");
+        let faults_before = plan.faults.len();
+        let small = plan.clone().without_faults();
+        let smaller = Smaller { plan: small, faults_before, replays: 7, end: End::Minimal };
+        let origin = Origin { plan: &plan, label: "seed 0x3", reproduce: "lockstorm run" };
+        PlanFolder::shrunk(&path, &smaller, &origin).unwrap();
+        assert_eq!(file::load(&path).unwrap(), smaller.plan);
+        assert_eq!(out.keep(&plan).unwrap(), path, "it is there, smaller");
+        assert_ne!(out.keep(&smaller.plan).unwrap(), path, "another plan");
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub struct PlanArguments {
 impl PlanArguments {
     /// The plan.
     pub fn plan(&self) -> Result<Plan, Failure> {
-        if self.storm.engine != EngineArgument::Event {
+        if self.storm.engine() != EngineArgument::Event {
             let mend = "leave --engine out; `replay --engine turmoil` asks the reference";
             return Err(Failure::usage(format!("this is done on the event engine only; {mend}")));
         }

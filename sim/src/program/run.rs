@@ -9,8 +9,10 @@ use lockstorm_sim::history::file as history_file;
 use lockstorm_sim::hunt::Quarry;
 use lockstorm_sim::hunt::examine::{Examination, Examiner};
 use lockstorm_sim::plan::{Plan, capsule, file};
+use lockstorm_sim::report::html::{Source, pages};
 use lockstorm_sim::report::{block, json};
 use lockstorm_sim::storm::confirm::{self, Confirmation};
+use lockstorm_sim::storm::environment::Environment;
 use lockstorm_sim::storm::repeat::Repetition;
 use lockstorm_sim::storm::{self, Run, locks};
 
@@ -19,6 +21,7 @@ use super::arguments::{
 };
 use super::exit::Failure;
 use super::plan_source::load_any;
+use super::report::Files;
 use super::say::{manner, say};
 
 /// `lockstorm run`.
@@ -55,11 +58,12 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
         return Ok(super::exit::SAFE);
     }
     let telling = Telling {
-        engine: arguments.storm.engine,
+        engine: arguments.storm.engine(),
         format: arguments.format,
         twice: arguments.twice,
         reproduce: &reproduce,
         out: arguments.out.as_deref(),
+        files: &arguments.files,
     };
     tell(&plan, &telling)
 }
@@ -78,6 +82,7 @@ pub fn replay(arguments: &ReplayArguments) -> Result<u8, Failure> {
         twice: false,
         reproduce: &reproduce,
         out: None,
+        files: &arguments.files,
     };
     tell(&plan, &telling)
 }
@@ -91,6 +96,8 @@ struct Telling<'a> {
     reproduce: &'a str,
     /// Where the history is written, if anywhere.
     out: Option<&'a Path>,
+    /// What else is written.
+    files: &'a Files,
 }
 
 /// Runs, examines, prints; the exit code is the verdict's.
@@ -113,7 +120,16 @@ fn tell(plan: &Plan, telling: &Telling<'_>) -> Result<u8, Failure> {
         Format::Text => say(block::failure_block_in(&failure, &manner())),
         Format::Json => say(json::run_json(&failure)),
     }
-    Ok(verdict_with(&run, repetition).exit_code())
+    let source = Source::of_run(&failure);
+    telling.files.write(&source)?;
+    let verdict = verdict_with(&run, repetition);
+    if !verdict.is_safe() {
+        let asked = Environment::get();
+        for line in pages::written(asked, &source) {
+            eprintln!("{line}");
+        }
+    }
+    Ok(verdict.exit_code())
 }
 
 /// How long a run that took this process no time worth telling may take elsewhere.
@@ -132,7 +148,7 @@ pub fn examined(
     }
     let confirm = engine == EngineArgument::Event && verdict == Verdict::Violation;
     let program = std::env::current_exe().map_err(Failure::internal)?;
-    let examiner = Examiner { program, limit: REPEAT_LIMIT };
+    let examiner = Examiner::new(program, REPEAT_LIMIT);
     let examination = examiner.repeat(run, engine.name(), confirm);
     examination.map(Some).map_err(Failure::internal)
 }
@@ -163,7 +179,7 @@ pub fn quarry(storm: &StormArguments) -> Result<Quarry, Failure> {
         scenario: storm.scenario.clone(),
         lock: storm.lock.clone(),
         fence: storm.fence.fence(),
-        engine: storm.engine.name().to_owned(),
+        engine: storm.engine().name().to_owned(),
         faults: !storm.calm,
         draws: storm.draws.unwrap_or(DrawsArgument::First).draws(),
         settings: storm.settings.clone(),
@@ -219,8 +235,8 @@ fn rest(storm: &StormArguments) -> String {
     if let Some(draws) = storm.draws.filter(|draws| *draws != DrawsArgument::First) {
         rest.push_str(&format!(" --draws {}", draws.draws().name()));
     }
-    if storm.engine != EngineArgument::Event {
-        rest.push_str(&format!(" --engine {}", storm.engine.name()));
+    if storm.engine() != EngineArgument::Event {
+        rest.push_str(&format!(" --engine {}", storm.engine().name()));
     }
     rest
 }

@@ -59,7 +59,14 @@ pub fn serve(verb: &ServeVerb) -> Result<u8, Failure> {
             };
             say(format!("redis listens on {shown}{whom}"));
             let gate = ReplicationGate::new();
-            let settings = Settings { port: listener.port(), ..Settings::default() };
+            // In memory, and gone with the program: what is kept can be asked for again.
+            let disk = Disk::new(disk::Settings::default(), 0, &format!("redis-{}", number + 1));
+            let settings = Settings {
+                port: listener.port(),
+                disk: Some(disk),
+                debug_command: true,
+                ..Settings::default()
+            };
             let server = Server::new(host, settings, config, gate, Arc::new(Unobserved));
             tasks.push(tokio::spawn(server.run_on(listener)));
         }

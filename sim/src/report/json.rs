@@ -28,7 +28,9 @@
 //! runs; `quarry` (what was hunted), `trace` (one hash over the traces of all its seeds,
 //! in their order: equal hunts have equal ones), `tally` (what was counted), `bound`
 //! (what a clean hunt proves) and `failures`, each of them a run: of a swarm all, else the
-//! first of each signature. Beside them `strategy`, `signatures` (each with the number of
+//! first of each signature; `shrunk` of each is `null`, or what was made of the plan that is
+//! kept (`faults-before`, `faults`, `replays`, `minimal`, `file`, and `before`, the command that
+//! runs it as it was found). Beside them `strategy`, `signatures` (each with the number of
 //! its runs and its first), `coverage` (`parts`: what was tried, of what; `cells`: by kind
 //! of fault and operation `tried`, `inert`, `broke`) and `rests-on` (what *safe* rests on).
 

@@ -61,6 +61,10 @@ pub fn why(history: &History, plan: &Plan, subject: &Subject<'_>) -> String {
             "The lock told its holder that all is well when its record was gone: an answer must \
              say what the server did."
         }
+        Parted::ServersDisagree => {
+            "The servers broke what their broadcast promises: whatever they say of the lock is \
+             worth nothing. That is a bug of the servers, not of the lock."
+        }
         Parted::RecordLeft => record_left(blame, &subject.finding.detail),
     };
     said.to_owned()

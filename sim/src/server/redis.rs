@@ -10,6 +10,7 @@
 //! - [`observe`]: what the server tells whoever watches it.
 //! - [`codec`]: the protocol as bytes.
 //! - `state`: what is in memory, under one mutex; `keyspace`, `script`, `rdb`: parts of it.
+//! - [`Persistence`] (in `persistence`): what is kept on the machine's disk.
 //! - `pubsub`, `blocking`: who listens, who waits.
 //! - `command`: the commands; `connection`: one client; `replication`: masters and replicas.
 //!
@@ -23,6 +24,7 @@ mod gate;
 mod glob;
 mod keyspace;
 pub mod observe;
+mod persistence;
 mod pubsub;
 mod rdb;
 mod replication;
@@ -33,6 +35,7 @@ mod settings;
 mod state;
 
 pub use gate::ReplicationGate;
+pub use persistence::{AppendFsync, Persistence, SAVE_RULES, SaveRule};
 pub use server::Server;
 pub use settings::{ConfigFile, Master, Settings};
 

@@ -9,10 +9,13 @@
 //! [`Storm::run`] panics with a block that says what happened, why, and with which
 //! one line it happens again; [`Storm::outcome`] only counts. The environment can
 //! narrow a storm: `LOCKSTORM_SEED` to one seed, `LOCKSTORM_SEEDS` to a number of
-//! them, `LOCKSTORM_ENGINE` to an engine; see [`super::environment`].
+//! them, `LOCKSTORM_ENGINE` to an engine; or have it go on (`LOCKSTORM_FOR`) and keep the
+//! plan of what fails (`LOCKSTORM_OUT`); see [`super::environment`].
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::confirm::confirm;
 use super::environment::Environment;
@@ -21,9 +24,11 @@ use super::repeat::{self, Repetition};
 use super::{Run, engine, run_with};
 use crate::check::{Kind, Verdict};
 use crate::engine::Engine;
-use crate::plan::{Fence, Plan, PlanError, Seed};
+use crate::plan::{Fence, Plan, PlanError, Seed, file};
 use crate::report::Tally;
 use crate::report::block::{Failure, failure_block};
+use crate::report::html::{Source, pages};
+use crate::whole_file;
 
 /// A storm to be run by a test.
 #[derive(Clone)]
@@ -199,8 +204,12 @@ impl Storm {
     pub fn run(self) {
         let outcome = self.outcome();
         if let Some((index, run)) = outcome.failure() {
-            let block = self.block(run, Some((*index, self.count())));
-            panic!("{block}");
+            let block = self.block(run, Some((*index, outcome.runs)));
+            match Environment::get().out.as_deref().map(|folder| keep(folder, &run.plan)) {
+                None => panic!("{block}"),
+                Some(Ok(path)) => panic!("{block}\n  plan        {}", path.display()),
+                Some(Err(error)) => panic!("{block}\n  LOCKSTORM_OUT: {error}"),
+            }
         }
         println!("{}", outcome.tally.line(self.engine_or_panic().title()));
     }
@@ -223,7 +232,12 @@ impl Storm {
             tally: Tally::default(),
         };
         let engine = self.engine_or_panic();
-        for plan in self.plans() {
+        let until = self.until();
+        for index in 0.. {
+            if index >= self.count() && until.is_none_or(|until| until <= now()) {
+                break;
+            }
+            let plan = self.plan_at(index);
             let mut run = run_with(&plan, engine.as_ref(), &self.factory);
             if self.twice
                 && let Repetition::Differs { .. } = repeat::twice(&run, &self.factory)
@@ -236,7 +250,7 @@ impl Storm {
     }
 
     /// The failure block of one of this storm's runs: repeated in a fresh process,
-    /// asked about under turmoil, told.
+    /// asked about under turmoil, told; below it the files that `LOCKSTORM_REPORT` asks for.
     pub fn block(&self, run: &Run, position: Option<(u64, u64)>) -> String {
         let repetition = repeat::twice(run, &self.factory);
         let confirmation = match (&repetition, run.judgement.verdict) {
@@ -244,25 +258,36 @@ impl Storm {
             (_, Verdict::Violation) => Some(confirm(run, &self.factory)),
             _ => None,
         };
-        failure_block(&Failure {
+        let failure = Failure {
             run,
             position,
             repetition: Some(&repetition),
             confirmation: confirmation.as_ref(),
             reproduce: &self.reproduce(run),
-        })
+        };
+        let mut block = failure_block(&failure);
+        for line in pages::written(Environment::get(), &Source::of_run(&failure)) {
+            block.push_str(&format!("\n{line}"));
+        }
+        block
     }
 
-    /// The plans of this storm, in order.
-    fn plans(&self) -> Vec<Plan> {
+    /// The plan of the how-manieth run, from 0.
+    fn plan_at(&self, index: u64) -> Plan {
         if let Some(plan) = &self.plan {
-            return vec![plan.clone()];
+            return plan.clone();
         }
         let first = Environment::get().seed.map_or(self.first_seed, |seed| seed.0);
-        let plan = |index| self.plan_of(Seed(first.wrapping_add(index)));
-        (0..self.count())
-            .map(|index| plan(index).unwrap_or_else(|error| panic!("{error}")))
-            .collect()
+        let plan = self.plan_of(Seed(first.wrapping_add(index)));
+        plan.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Until when the storm goes on beyond its seeds; of one plan, or one seed, there are no
+    /// more.
+    fn until(&self) -> Option<Instant> {
+        let environment = Environment::get();
+        let goes_on = self.plan.is_none() && environment.seed.is_none();
+        environment.duration.filter(|_| goes_on).map(|duration| now() + duration)
     }
 
     fn count(&self) -> u64 {
@@ -295,6 +320,22 @@ impl Storm {
             Some(test) => format!("LOCKSTORM_SEED={} cargo test {test}", run.plan.seed),
             None => format!("LOCKSTORM_SEED={} cargo test", run.plan.seed),
         }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long a test goes on; no storm reads it")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Writes the plan of a failure into a folder, and says where.
+fn keep(folder: &Path, plan: &Plan) -> Result<PathBuf, String> {
+    let path = folder.join(format!("{}.toml", file::stem(plan)));
+    let written =
+        std::fs::create_dir_all(folder).and_then(|()| whole_file::write(&path, &file::write(plan)));
+    match written {
+        Ok(()) => Ok(path),
+        Err(error) => Err(format!("{}: cannot be written: {error}", path.display())),
     }
 }
 

@@ -1,31 +1,40 @@
-//! The environment variables that storms in tests obey.
+//! The environment variables that storms in tests obey, and `lockstorm hunt` where the flag
+//! of the same name is not given.
 //!
 //! | variable | what |
 //! |---|---|
-//! | `LOCKSTORM_SEED` | run this one seed (hex with `0x`, or decimal) |
+//! | `LOCKSTORM_SEED` | run this one seed (hex with `0x`, or decimal); of a hunt the first |
 //! | `LOCKSTORM_SEEDS` | run so many seeds instead of what the test says |
+//! | `LOCKSTORM_FOR` | go on with further seeds until so much real time is over, such as `10m` |
 //! | `LOCKSTORM_ENGINE` | run on this engine: `event` or `turmoil` |
+//! | `LOCKSTORM_REPORT` | write a failure as `html`, `perfetto`, `mermaid` (several with commas) and print the path |
+//! | `LOCKSTORM_OUT` | plans of failures go into this folder, and reports; reports into `target/lockstorm` where it is not set |
 //! | `LOCKSTORM_WORKER`, `LOCKSTORM_WORKER_OUT` | set by lockstorm for its own fresh processes |
 //!
 //! A variable that begins with `LOCKSTORM_` and is none of these is warned about: it
-//! is most likely misspelt. `LOCKSTORM_FOR`, `LOCKSTORM_OUT` and `LOCKSTORM_REPORT`
-//! are reserved: they do nothing yet, and setting one is warned about.
+//! is most likely misspelt.
 
+use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::time::Duration;
 
-use crate::plan::Seed;
+use crate::plan::{Micros, Seed};
 
-/// Names that are ours.
-const KNOWN: [&str; 8] = [
+/// Names that are for users.
+const KNOWN: [&str; 6] = [
     "LOCKSTORM_SEED",
     "LOCKSTORM_SEEDS",
-    "LOCKSTORM_ENGINE",
     "LOCKSTORM_FOR",
-    "LOCKSTORM_OUT",
+    "LOCKSTORM_ENGINE",
     "LOCKSTORM_REPORT",
-    "LOCKSTORM_WORKER",
-    "LOCKSTORM_WORKER_OUT",
+    "LOCKSTORM_OUT",
 ];
+
+/// Names that are for our own processes.
+const OURS: [&str; 2] = ["LOCKSTORM_WORKER", "LOCKSTORM_WORKER_OUT"];
+
+/// What `LOCKSTORM_REPORT` can ask for.
+pub const REPORTS: [&str; 3] = ["html", "perfetto", "mermaid"];
 
 /// What the environment asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,8 +43,14 @@ pub struct Environment {
     pub seed: Option<Seed>,
     /// `LOCKSTORM_SEEDS`.
     pub seeds: Option<u64>,
+    /// `LOCKSTORM_FOR`.
+    pub duration: Option<Duration>,
     /// `LOCKSTORM_ENGINE`.
     pub engine: Option<String>,
+    /// `LOCKSTORM_REPORT`: each of [`REPORTS`].
+    pub reports: Vec<String>,
+    /// `LOCKSTORM_OUT`.
+    pub out: Option<PathBuf>,
 }
 
 impl Environment {
@@ -46,15 +61,25 @@ impl Environment {
     /// for must not silently be another.
     pub fn get() -> &'static Environment {
         static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
-        ENVIRONMENT.get_or_init(|| {
-            let variables = std::env::vars().filter(|(name, _)| name.starts_with("LOCKSTORM_"));
-            let (environment, warnings) =
-                Environment::read(variables).unwrap_or_else(|error| panic!("{error}"));
-            for warning in warnings {
-                eprintln!("warning: {warning}");
-            }
-            environment
-        })
+        ENVIRONMENT
+            .get_or_init(|| Environment::of_process().unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    /// The environment of this process; what it does not know is warned about on standard
+    /// error.
+    ///
+    /// # Errors
+    /// As [`Environment::read`].
+    pub fn of_process() -> Result<Environment, String> {
+        // A value that is no Unicode is none of these, either.
+        let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+        let variables = std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value)));
+        let ours = variables.filter(|(name, _)| name.starts_with("LOCKSTORM_"));
+        let (environment, warnings) = Environment::read(ours)?;
+        for warning in warnings {
+            eprintln!("warning: {warning}");
+        }
+        Ok(environment)
     }
 
     /// Reads the variables, and says which it does not know.
@@ -78,14 +103,37 @@ impl Environment {
                     environment.seeds =
                         Some(seeds.map_err(|_| format!("{name}=`{value}`: write a whole number"))?);
                 }
-                "LOCKSTORM_ENGINE" => environment.engine = Some(value),
-                "LOCKSTORM_FOR" | "LOCKSTORM_OUT" | "LOCKSTORM_REPORT" => {
-                    warnings.push(format!("{name} is reserved and does nothing yet"));
+                "LOCKSTORM_FOR" => {
+                    let time: Micros =
+                        value.parse().map_err(|error| format!("{name}=`{value}`: {error}"))?;
+                    if time.0 < 1_000_000 {
+                        return Err(format!("{name}=`{value}`: write at least 1s"));
+                    }
+                    environment.duration = Some(time.to_duration());
                 }
-                known if KNOWN.contains(&known) => {}
+                "LOCKSTORM_ENGINE" => environment.engine = Some(value),
+                "LOCKSTORM_OUT" if value.is_empty() => {
+                    return Err(format!("{name} is empty: write a folder, or unset it"));
+                }
+                "LOCKSTORM_OUT" => environment.out = Some(PathBuf::from(value)),
+                "LOCKSTORM_REPORT" => {
+                    let reports =
+                        value.split(',').map(str::trim).filter(|report| !report.is_empty());
+                    let reports: Vec<String> = reports.map(ToOwned::to_owned).collect();
+                    if let Some(stranger) =
+                        reports.iter().find(|report| !REPORTS.contains(&report.as_str()))
+                    {
+                        let known = REPORTS.join(", ");
+                        return Err(format!(
+                            "{name}: no report is called `{stranger}`; write {known}"
+                        ));
+                    }
+                    environment.reports = reports;
+                }
+                ours if OURS.contains(&ours) => {}
                 unknown => warnings.push(format!(
                     "{unknown} is not a variable of lockstorm; there are: {}",
-                    KNOWN[..3].join(", ")
+                    KNOWN.join(", ")
                 )),
             }
         }
@@ -112,15 +160,29 @@ mod tests {
     }
 
     #[test]
-    fn a_reserved_variable_is_not_obeyed_in_silence() {
-        let (environment, warnings) = read(&[("LOCKSTORM_OUT", "here")]).unwrap();
-        assert_eq!(environment, Environment::default());
-        assert_eq!(warnings, ["LOCKSTORM_OUT is reserved and does nothing yet"]);
+    fn how_long_and_where_are_read() {
+        let (environment, warnings) =
+            read(&[("LOCKSTORM_FOR", "10m"), ("LOCKSTORM_OUT", "found")]).unwrap();
+        assert_eq!(environment.duration, Some(Duration::from_secs(600)));
+        assert_eq!(environment.out, Some(PathBuf::from("found")));
+        assert!(warnings.is_empty());
+    }
+
+    #[test]
+    fn reports_are_asked_for_by_name() {
+        let (environment, warnings) =
+            read(&[("LOCKSTORM_REPORT", "html, mermaid"), ("LOCKSTORM_OUT", "here")]).unwrap();
+        assert_eq!(environment.reports, ["html", "mermaid"]);
+        assert_eq!(environment.out, Some(PathBuf::from("here")));
+        assert!(warnings.is_empty());
+        assert!(read(&[("LOCKSTORM_REPORT", "pdf")]).unwrap_err().contains("write html"));
     }
 
     #[test]
     fn a_value_that_cannot_be_read_is_an_error() {
         assert!(read(&[("LOCKSTORM_SEEDS", "many")]).unwrap_err().contains("whole number"));
         assert!(read(&[("LOCKSTORM_SEED", "zebra")]).unwrap_err().contains("LOCKSTORM_SEED"));
+        assert!(read(&[("LOCKSTORM_FOR", "1ms")]).unwrap_err().contains("at least 1s"));
+        assert!(read(&[("LOCKSTORM_OUT", "")]).unwrap_err().contains("write a folder"));
     }
 }

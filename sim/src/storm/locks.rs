@@ -11,14 +11,19 @@ use lockstorm::lock::redis::reentrant::ReentrantLock;
 use lockstorm::lock::redis::sentinel::SentinelLock;
 use lockstorm::lock::redis::wait::{WaitLock, WaitOptions};
 use lockstorm::lock::redis::watchdog::{WatchdogLock, WatchdogOptions};
-use lockstorm::lock::redis::{Endpoint, Fencing, InvalidOptions, Options, RedisLock};
+use lockstorm::lock::redis::{Endpoint, Fencing, Options, RedisLock};
+use lockstorm::lock::zookeeper::election::Election;
+use lockstorm::lock::zookeeper::read_write::ReadWriteLock;
+use lockstorm::lock::zookeeper::{self, ZooKeeperLock};
 use lockstorm::lock::{Grant, Guard, GuardBackend, Lock, LockError, Owner, Release};
 
 use super::scene::REDIS_PORT;
-use crate::plan::scenario::LOCKS;
+use crate::engine::shims;
+use crate::plan::scenario::{LOCKS, Needs, find_lock};
 use crate::plan::{self, Fence, Micros, Plan};
 use crate::planted;
 use crate::server::redis::sentinel;
+use crate::server::zookeeper::CLIENT_PORT;
 
 /// Builds the lock under test on a node.
 pub type LockFactory = Arc<dyn Fn(&Host, &Plan) -> Result<Arc<dyn Lock>, String> + Send + Sync>;
@@ -63,6 +68,17 @@ pub fn build(host: &Host, plan: &Plan) -> Result<Arc<dyn Lock>, String> {
             };
             made(Redlock::new(host.clone(), &servers, RedlockOptions { redis: options, ask }))
         }
+        "zookeeper" => made(ZooKeeperLock::new(host.clone(), &ensemble(plan), sessions(plan))),
+        "zookeeper-reentrant" => made(zookeeper::reentrant::ReentrantLock::new(
+            host.clone(),
+            &ensemble(plan),
+            sessions(plan),
+        )),
+        "zookeeper-write" => {
+            let locks = ReadWriteLock::new(host.clone(), &ensemble(plan), sessions(plan));
+            made(locks.map(|locks| locks.write()))
+        }
+        "zookeeper-election" => made(Election::new(host.clone(), &ensemble(plan), sessions(plan))),
         other => Err(format!(
             "no lock is called `{other}`; there are: {}",
             LOCKS.iter().map(|lock| lock.name).collect::<Vec<_>>().join(", ")
@@ -81,7 +97,16 @@ pub fn quorum(plan: &Plan) -> u16 {
     if plan.lock.name == "redlock" { plan.topology.redis / 2 + 1 } else { 1 }
 }
 
-fn made(lock: Result<impl Lock + 'static, InvalidOptions>) -> Result<Arc<dyn Lock>, String> {
+/// Why the plan's lock cannot be put through a storm by this program, with the mend; `None`
+/// if it can.
+pub fn refusal(plan: &Plan) -> Option<String> {
+    let lock = find_lock(&plan.lock.name).ok()?;
+    (lock.needs == Needs::Ensemble).then(shims::refusal)?
+}
+
+fn made(
+    lock: Result<impl Lock + 'static, impl std::fmt::Display>,
+) -> Result<Arc<dyn Lock>, String> {
     match lock {
         Ok(lock) => Ok(Arc::new(lock)),
         Err(error) => Err(error.to_string()),
@@ -92,13 +117,33 @@ fn made(lock: Result<impl Lock + 'static, InvalidOptions>) -> Result<Arc<dyn Loc
 fn options(plan: &Plan) -> Options {
     let lock = &plan.lock;
     let mut options = Options::new(lock.lease.to_duration());
-    options.margin = Duration::from_micros(
-        (u128::from(lock.lease.0) * u128::from(lock.margin_ppm) / 1_000_000) as u64,
-    );
+    options.margin = margin(plan);
     options.command_timeout = lock.command_timeout.to_duration();
     options.retry = lock.retry.to_duration();
     options.fencing = if plan.fence == Fence::Off { Fencing::None } else { Fencing::Counter };
     options
+}
+
+/// What all locks on ZooKeeper have: the lease is the session's timeout.
+fn sessions(plan: &Plan) -> zookeeper::Options {
+    let lock = &plan.lock;
+    let mut options = zookeeper::Options::new(lock.lease.to_duration());
+    options.margin = margin(plan);
+    options.command_timeout = lock.command_timeout.to_duration();
+    options.retry = lock.retry.to_duration();
+    options.tick = plan.topology.tick.to_duration();
+    options
+}
+
+fn ensemble(plan: &Plan) -> Vec<String> {
+    let nodes = plan.topology.zookeeper_nodes().into_iter();
+    nodes.map(|node| format!("{node}:{CLIENT_PORT}")).collect()
+}
+
+/// What of the lease its holder leaves unused.
+fn margin(plan: &Plan) -> Duration {
+    let (lease, ppm) = (u128::from(plan.lock.lease.0), u128::from(plan.lock.margin_ppm));
+    Duration::from_micros((lease * ppm / 1_000_000) as u64)
 }
 
 /// The name under which sentinels monitor the master.

@@ -1,5 +1,9 @@
 //! Turns what servers observe into history: which of a Redis server's changes are
-//! changes of the lock's record, which of the stock's decisions are effects.
+//! changes of the lock's record, which of the stock's decisions are effects. ZooKeeper's
+//! servers are in [`zookeeper`].
+
+mod broadcast;
+pub mod zookeeper;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -80,6 +84,25 @@ impl RedisWatch {
         *self.hashes() = Hashes::default();
         for (key, owner) in lost {
             self.say(What::RecordLost { key, owner, how: RecordLoss::Crash });
+        }
+    }
+
+    /// The server's program has started and read what an earlier incarnation kept. What is
+    /// not in it is gone; what came back was given up by its owner, or taken from it, before.
+    fn loaded(&self, strings: &[(&[u8], &[u8])], fields: &[(&[u8], &[u8], &[u8])]) {
+        self.replace_hashes(fields);
+        let held: BTreeMap<Name, Name> = self.locks_among(strings).into_iter().collect();
+        let before = std::mem::replace(&mut *self.lock(), held.clone());
+        for (key, owner) in &before {
+            if held.get(key) != Some(owner) {
+                let (key, owner) = (key.clone(), owner.clone());
+                self.say(What::RecordLost { key, owner, how: RecordLoss::Crash });
+            }
+        }
+        for (key, owner) in held {
+            if before.get(&key) != Some(&owner) {
+                self.say(What::RecordReplicated { key, owner });
+            }
         }
     }
 
@@ -296,6 +319,7 @@ impl Observer for RedisWatch {
             Observation::Resynchronised { master, offset, lost, strings, fields } => {
                 self.resynchronised(master, *offset, lost, strings, fields);
             }
+            Observation::Loaded { strings, fields } => self.loaded(strings, fields),
             Observation::OutputHeld { .. } => {
                 if let Some(conductor) = self.conductor.get().and_then(Weak::upgrade) {
                     conductor.notice(Sign::OutputHeld { node: self.node });

@@ -12,6 +12,7 @@ use super::cancelling::Cancelling;
 use super::client::Client;
 use super::conductor::{Conductor, Patience, Stop};
 use super::locks::{self, LockFactory};
+use super::observe::zookeeper::EnsembleWatch;
 use super::observe::{ConductorCell, RedisWatch, StockWatch};
 use super::place;
 use super::reseed::{Lull, Reseed};
@@ -26,8 +27,11 @@ use crate::fault::Ground;
 use crate::fault::cancel::Cancellations;
 use crate::history::recorder::TraceHash;
 use crate::history::{History, Name, Recorder, What};
-use crate::plan::{Fence, Plan};
-use crate::server::redis::{ConfigFile, ReplicationGate, Server, Settings};
+use crate::plan::{Fence, Plan, RedisPersistence};
+use crate::server::redis::{
+    AppendFsync, ConfigFile, Persistence, ReplicationGate, Server, Settings,
+};
+use crate::server::zookeeper;
 
 /// The port of every Redis server.
 pub const REDIS_PORT: u16 = 6_379;
@@ -58,6 +62,7 @@ struct Scene {
     disks: Arc<BTreeMap<NodeId, Disk>>,
     cancellations: Cancellations,
     conductor: ConductorCell,
+    ensemble: Arc<EnsembleWatch>,
     lull: Lull,
     lock_factory: LockFactory,
     /// Why a node could not even begin.
@@ -101,6 +106,7 @@ pub fn run(
         disks: Arc::new(disks.collect()),
         cancellations: Cancellations::default(),
         conductor: Arc::default(),
+        ensemble: EnsembleWatch::new(recorder.clone()),
         lull,
         lock_factory: lock_factory.clone(),
         failure: Arc::default(),
@@ -144,16 +150,23 @@ pub fn run(
 }
 
 /// What the lock declares: its takeover bound, with the time in which sentinels
-/// replace a master, and what else it promises.
+/// replace a master or servers their leader, and what else it promises.
 fn declared(scene: &Scene) -> Result<(Duration, Promises), String> {
     // It is a matter of options, not of a node. The production machine has no place
     // here: what a lock draws or reads as it is made would come from outside of the seed.
     let host = current::nobody(scene.world.clone());
     let lock = (scene.lock_factory)(&host, &scene.plan)?;
-    let failover = match scene.plan.topology.sentinels {
+    let topology = &scene.plan.topology;
+    let mut failover = match topology.sentinels {
         0 => Duration::ZERO,
-        _ => Duration::from_micros(scene.plan.topology.down_after.0) + Duration::from_secs(4),
+        _ => Duration::from_micros(topology.down_after.0) + Duration::from_secs(4),
     };
+    if topology.zookeeper > 1 {
+        // Followers find out that their leader is silent (syncLimit), elect another, and
+        // it gives every session its whole timeout anew.
+        let limit = zookeeper::Settings::default().sync_limit + 1;
+        failover += topology.tick.to_duration() * limit + Duration::from_secs(2);
+    }
     // Whoever never looks cannot be told.
     let listens = scene.plan.workload.deadline_check;
     let mut promises = lock.promises();
@@ -227,6 +240,17 @@ fn opening(
     (Box::new(opening), held)
 }
 
+/// As the servers know it.
+fn persistence(kept: RedisPersistence) -> Persistence {
+    match kept {
+        RedisPersistence::None => Persistence::none(),
+        RedisPersistence::Rdb => Persistence::snapshots(),
+        RedisPersistence::AofAlways => Persistence::append_only(AppendFsync::Always),
+        RedisPersistence::AofEverySecond => Persistence::append_only(AppendFsync::EverySecond),
+        RedisPersistence::AofNo => Persistence::append_only(AppendFsync::No),
+    }
+}
+
 /// Makes the clocks untrue that are so from the start.
 fn set_clocks(plan: &Plan, ground: &Ground) {
     for clock in &plan.clocks {
@@ -249,6 +273,8 @@ impl Scene {
             self.redis(node, name)
         } else if name.starts_with("sentinel-") {
             sentinels::factory(&self.plan, name, &self.disks[&node], &self.recorder)
+        } else if name.starts_with("zk-") {
+            self.zookeeper(node, name)
         } else if name.starts_with("stock-") {
             self.stock_server(name)
         } else {
@@ -264,6 +290,8 @@ impl Scene {
         };
         let announced_name = Some(name.to_string());
         let gate = self.gates[&node].clone();
+        let disk = self.disks[&node].clone();
+        let persistence = persistence(self.plan.topology.persistence);
         let watch = Arc::new(RedisWatch::new(
             node,
             self.world.clone(),
@@ -271,12 +299,44 @@ impl Scene {
             self.conductor.clone(),
         ));
         Arc::new(move |host| {
-            watch.started();
+            // What it kept it tells once it has read it.
+            if persistence == Persistence::none() {
+                watch.started();
+            }
             let announced_name = announced_name.clone();
-            let settings = Settings { port: REDIS_PORT, announced_name, ..Settings::default() };
+            let settings = Settings {
+                port: REDIS_PORT,
+                announced_name,
+                disk: Some(disk.clone()),
+                persistence: persistence.clone(),
+                ..Settings::default()
+            };
             let server = Server::new(host, settings, config.clone(), gate.clone(), watch.clone());
             Box::pin(async move {
                 // A server that cannot listen is a node that is down; clients tell.
+                let _ = server.run().await;
+            })
+        })
+    }
+
+    fn zookeeper(self: &Arc<Self>, node: NodeId, name: &Name) -> Factory {
+        let topology = &self.plan.topology;
+        let hosts = topology.zookeeper_nodes();
+        let settings = zookeeper::Settings {
+            tick: topology.tick.to_duration(),
+            ..zookeeper::Settings::default()
+        };
+        let position = hosts.iter().position(|host| **host == **name).unwrap_or(0);
+        let me = u8::try_from(position + 1).unwrap_or(u8::MAX);
+        let ensemble = zookeeper::Ensemble::of(me, &hosts);
+        let (disk, watch) = (self.disks[&node].clone(), self.ensemble.of(name.clone()));
+        Arc::new(move |host| {
+            watch.started();
+            let files = disk.mount(&host);
+            let (settings, ensemble) = (settings.clone(), ensemble.clone());
+            let server = zookeeper::Server::new(host, settings, ensemble, files, watch.clone());
+            Box::pin(async move {
+                // A server that cannot listen, or whose disk fails, is a node that is down.
                 let _ = server.run().await;
             })
         })

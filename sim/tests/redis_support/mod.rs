@@ -47,6 +47,12 @@ impl Ours {
         Ours { port, config, gate, task: tokio::spawn(server.run_on(listener)) }
     }
 
+    /// Waits until it has ended by itself.
+    pub async fn ended(self) {
+        let limit = Duration::from_secs(10);
+        tokio::time::timeout(limit, self.task).await.expect("it ends").unwrap();
+    }
+
     /// Ends it as a crash of its process does.
     pub async fn crash(self) {
         self.task.abort();
@@ -58,38 +64,66 @@ impl Ours {
 pub struct Real {
     pub port: u16,
     child: Child,
-    _directory: tempfile::TempDir,
+    directory: Option<tempfile::TempDir>,
 }
 
 impl Real {
     /// `None`, said loudly, where redis-server is not installed.
     pub async fn start(arguments: &[&str]) -> Option<Real> {
-        let directory = tempfile::tempdir().unwrap();
+        Real::start_in(tempfile::tempdir().unwrap(), arguments).await
+    }
+
+    /// The same in a directory that may have files.
+    pub async fn start_in(directory: tempfile::TempDir, arguments: &[&str]) -> Option<Real> {
         let port = {
             let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
             listener.local_addr().unwrap().port()
         };
-        let child = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
-            .args(["--repl-diskless-sync-delay", "0"])
-            .args(arguments)
-            .current_dir(directory.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let Ok(child) = child else {
+        let Ok(child) = spawn(port, directory.path(), arguments) else {
             eprintln!("SKIPPED: redis-server is not installed");
             return None;
         };
-        let real = Real { port, child, _directory: directory };
+        let real = Real { port, child, directory: Some(directory) };
+        real.is_listening().await;
+        Some(real)
+    }
+
+    /// `kill -9`, and another start on the same port with the same files.
+    pub async fn kill_and_restart(&mut self, arguments: &[&str]) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let directory = self.directory.as_ref().unwrap().path();
+        self.child = spawn(self.port, directory, arguments).unwrap();
+        self.is_listening().await;
+    }
+
+    /// `kill -9`; its files are left.
+    pub fn kill(mut self) -> tempfile::TempDir {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.directory.take().unwrap()
+    }
+
+    async fn is_listening(&self) {
         for _ in 0..200 {
-            if TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
-                return Some(real);
+            if TcpStream::connect(("127.0.0.1", self.port)).await.is_ok() {
+                return;
             }
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
         panic!("redis-server did not open its port within 5 s");
     }
+}
+
+fn spawn(port: u16, directory: &std::path::Path, arguments: &[&str]) -> std::io::Result<Child> {
+    Command::new("redis-server")
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+        .args(["--repl-diskless-sync-delay", "0"])
+        .args(arguments)
+        .current_dir(directory)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
 }
 
 impl Drop for Real {

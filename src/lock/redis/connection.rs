@@ -19,12 +19,12 @@ use tokio::sync::Notify;
 
 use super::endpoint::Endpoint;
 use super::failure::Failure;
-use super::options::Options;
+use super::options::Credentials;
 use crate::host::{Host, Task};
 
 /// The lock's one connection, whether it is open or not.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     host: Host,
     endpoint: Endpoint,
     /// Login at the master; sentinels are asked without.
@@ -38,7 +38,7 @@ pub(super) struct Connection {
 }
 
 /// An open connection. The driver that moves its bytes ends with it.
-pub(super) struct Live {
+pub(crate) struct Live {
     multiplexed: MultiplexedConnection,
     /// Of the server.
     address: String,
@@ -72,9 +72,14 @@ pub(super) struct Listening {
 }
 
 impl Connection {
-    pub(super) fn new(host: Host, endpoint: Endpoint, options: &Options) -> Self {
+    pub(crate) fn new(
+        host: Host,
+        endpoint: Endpoint,
+        credentials: Option<&Credentials>,
+        limit: Duration,
+    ) -> Self {
         let mut login = plain();
-        if let Some(credentials) = &options.credentials {
+        if let Some(credentials) = credentials {
             if let Some(username) = &credentials.username {
                 login = login.set_username(username);
             }
@@ -84,7 +89,7 @@ impl Connection {
             host,
             endpoint,
             login,
-            limit: options.command_timeout,
+            limit,
             current: Mutex::new(None),
             connecting: tokio::sync::Mutex::new(None),
             failures: AtomicU64::new(0),
@@ -102,7 +107,7 @@ impl Connection {
     }
 
     /// The open connection; opens one if there is none.
-    pub(super) async fn ready(&self) -> Result<Arc<Live>, Failure> {
+    pub(crate) async fn ready(&self) -> Result<Arc<Live>, Failure> {
         if let Some(live) = self.open() {
             return Ok(live);
         }
@@ -133,7 +138,7 @@ impl Connection {
     }
 
     /// Awaits a command's reply on `live`, within the command timeout.
-    pub(super) async fn run<T>(
+    pub(crate) async fn run<T>(
         &self,
         live: &Arc<Live>,
         command: impl Future<Output = RedisResult<T>>,
@@ -320,7 +325,7 @@ impl Connection {
 
 impl Live {
     /// A handle to send commands through.
-    pub(super) fn multiplexed(&self) -> MultiplexedConnection {
+    pub(crate) fn multiplexed(&self) -> MultiplexedConnection {
         self.multiplexed.clone()
     }
 

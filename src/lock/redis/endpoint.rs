@@ -19,7 +19,7 @@ pub enum Endpoint {
 
 impl Endpoint {
     /// Whether it could be connected to, by its form.
-    pub(super) fn check(&self) -> Result<(), InvalidOptions> {
+    pub(crate) fn check(&self) -> Result<(), InvalidOptions> {
         match self {
             Endpoint::Direct(address) => check_address(address),
             Endpoint::Sentinel { sentinels, master_name } => {

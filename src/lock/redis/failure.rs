@@ -8,7 +8,7 @@ use crate::lock::LockError;
 
 /// A command that was not answered with success.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// Certainly nothing was sent.
     NotSent { reason: String },
     /// The request was, or may have been, sent; what became of it is not known.

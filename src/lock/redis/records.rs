@@ -44,7 +44,12 @@ impl Records {
     ) -> Result<Arc<Self>, InvalidOptions> {
         let options = options.checked()?;
         endpoint.check()?;
-        let connection = Connection::new(host.clone(), endpoint, &options);
+        let connection = Connection::new(
+            host.clone(),
+            endpoint,
+            options.credentials.as_ref(),
+            options.command_timeout,
+        );
         Ok(Arc::new(Records { host, options, connection, scripts: Scripts::new() }))
     }
 

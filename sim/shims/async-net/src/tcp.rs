@@ -6,27 +6,34 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_io::{AsyncRead, AsyncWrite};
-use lockstorm::host::Stream;
+use lockstorm_ground::Connection;
 use tokio::io::ReadBuf;
 
 use crate::AsyncToSocketAddrs;
 
 /// One end of a connection; dropping it closes it.
 pub struct TcpStream {
-    stream: Stream,
+    stream: Box<dyn Connection>,
 }
 
 impl TcpStream {
+    /// This one stands in for the published one. `lockstorm-sim` asks, and is answered by a
+    /// trait of its own where the published one is linked.
+    #[doc(hidden)]
+    pub fn is_of_lockstorm() -> bool {
+        true
+    }
+
     /// Connects from the machine on which the calling code runs.
     ///
     /// # Errors
     /// What the network says: refused, reset, unreachable, timed out; a name that nobody
     /// has; on the thread of a run, that the code belongs to none of its nodes.
     pub async fn connect<A: AsyncToSocketAddrs>(address: A) -> io::Result<TcpStream> {
-        let (host, place) = (lockstorm_ground::host(), address.place());
+        let (node, place) = (lockstorm_ground::node(), address.place());
         // Nothing of the address is kept: the future is as sendable as the published one.
         drop(address);
-        let stream = host.connect(&place).await?;
+        let stream = node.connect(&place).await?;
         Ok(TcpStream { stream })
     }
 }

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use lockstorm::Host;
+use lockstorm_ground::Node;
 
 // What is defined here comes before what comes with the star.
 pub use spawns_core::*;
@@ -32,6 +33,13 @@ pub struct Builder {
 }
 
 impl Builder {
+    /// This one stands in for the published one. `lockstorm-sim` asks, and is answered by a
+    /// trait of its own where the published one is linked.
+    #[doc(hidden)]
+    pub fn is_of_lockstorm() -> bool {
+        true
+    }
+
     /// A task without a name.
     pub fn new() -> Self {
         Builder::default()
@@ -56,17 +64,17 @@ impl Builder {
             Some(name) => builder.name(name),
             None => builder,
         };
-        let Some(host) = lockstorm::host::current() else { return builder.spawn(future) };
-        let node = Node(host);
+        let Some(node) = lockstorm_ground::current() else { return builder.spawn(future) };
+        let node = OnNode(node);
         let _scope = enter(&node);
         builder.spawn(future)
     }
 }
 
 /// Where tasks of a simulated node go.
-struct Node(Host);
+struct OnNode(Arc<dyn Node>);
 
-impl Spawn for Node {
+impl Spawn for OnNode {
     fn spawn(&self, task: Task) {
         let Task { name, future, .. } = task;
         let group = match name.into() {

@@ -25,7 +25,7 @@ thread_local! {
 #[expect(clippy::disallowed_methods, reason = "in a run the interposer answers, or it is refused")]
 pub fn now() -> Instant {
     let now = Instant::now();
-    if lockstorm::host::current().is_some() && !IS_SIMULATED.get() {
+    if crate::current().is_some() && !IS_SIMULATED.get() {
         assert!(
             (0..LOOKS).all(|_| Instant::now() == now),
             "a storm's program asks for an Instant, and the C library's clock is the real one: \

@@ -3,18 +3,19 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use lockstorm::Host;
-use lockstorm::host::{BoxFuture, Listener, Machine, Stream, Task};
+use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle};
 
+use crate::{BoxFuture, Connection, Node};
+
 /// The real machine of this process.
-pub(crate) fn host() -> Host {
-    static HOST: OnceLock<Host> = OnceLock::new();
-    HOST.get_or_init(|| Host::new(Reactor { tokio: Host::tokio("localhost") })).clone()
+pub(crate) fn node() -> Arc<dyn Node> {
+    static NODE: OnceLock<Arc<Reactor>> = OnceLock::new();
+    NODE.get_or_init(|| Arc::new(Reactor::new())).clone()
 }
 
 /// The runtime, driven by a thread of its own for as long as the process lives.
@@ -35,51 +36,45 @@ fn runtime() -> &'static Handle {
 }
 
 struct Reactor {
-    tokio: Host,
+    origin: std::time::Instant,
 }
 
-impl Machine for Reactor {
-    fn name(&self) -> &str {
-        self.tokio.name()
+impl Reactor {
+    #[expect(clippy::disallowed_methods, reason = "outside of a run it is the real clock")]
+    fn new() -> Reactor {
+        Reactor { origin: std::time::Instant::now() }
     }
+}
 
+impl Node for Reactor {
     fn monotonic(&self) -> Duration {
-        self.tokio.monotonic()
+        self.origin.elapsed()
     }
 
-    fn wall(&self) -> Duration {
-        self.tokio.wall()
-    }
-
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+    fn sleep(&self, duration: Duration) -> BoxFuture<()> {
         // A timer belongs to the runtime in which it is made.
         let _entered = runtime().enter();
-        self.tokio.sleep(duration)
+        Box::pin(tokio::time::sleep(duration))
     }
 
-    fn spawn(&self, group: &'static str, future: BoxFuture<'static, ()>) -> Task {
-        let _entered = runtime().enter();
-        self.tokio.spawn(group, future)
+    fn spawn(&self, _group: &'static str, future: BoxFuture<()>) {
+        runtime().spawn(future);
     }
 
-    fn connect(&self, address: &str) -> BoxFuture<'static, io::Result<Stream>> {
-        let (host, address) = (self.tokio.clone(), address.to_owned());
-        Box::pin(Within(Box::pin(async move { host.connect(&address).await })))
-    }
-
-    fn listen(&self, port: u16) -> BoxFuture<'static, io::Result<Listener>> {
-        let host = self.tokio.clone();
-        Box::pin(Within(Box::pin(async move { host.listen(port).await })))
-    }
-
-    fn random(&self, purpose: &'static str) -> u64 {
-        self.tokio.random(purpose)
+    fn connect(&self, address: &str) -> BoxFuture<io::Result<Box<dyn Connection>>> {
+        let address = address.to_owned();
+        Box::pin(Within(Box::pin(async move {
+            let stream = TcpStream::connect(address).await?;
+            // Small requests that wait for their replies: Nagle only adds delay.
+            stream.set_nodelay(true)?;
+            Ok(Box::new(stream) as Box<dyn Connection>)
+        })))
     }
 }
 
 /// A future that is polled within the reactor's runtime, by whoever polls it: a socket
 /// belongs to the runtime in which it is made, a name is looked up on its threads.
-struct Within<T>(BoxFuture<'static, T>);
+struct Within<T>(BoxFuture<T>);
 
 impl<T> Future for Within<T> {
     type Output = T;

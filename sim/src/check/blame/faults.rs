@@ -10,6 +10,7 @@ use super::FaultFamily::{
     MachineCrash, Partition, Pause, ProcessCrash, ReplicationStall, SlowLink,
 };
 use crate::check::interval::{Interval, Moment};
+use crate::history::event::{ENSEMBLE, is_of_ensemble};
 use crate::history::{EventId, FaultFamily, History, Name, What};
 
 /// A fault that is blamed.
@@ -61,6 +62,12 @@ pub(super) struct Struck<'n> {
     pub nodes: [&'n Name; 2],
     /// The role of the first.
     pub role: &'static str,
+}
+
+/// Whether what strikes `target` strikes `node`: an ensemble is struck with any of its
+/// servers.
+fn is(node: &Name, target: &Name) -> bool {
+    node == target || (**node == *ENSEMBLE && is_of_ensemble(target))
 }
 
 impl<'n> Struck<'n> {
@@ -152,8 +159,9 @@ impl Faults {
                 if !families.contains(&fact.family) || !fact.was_at_work(stretch) {
                     return None;
                 }
-                let struck =
-                    |struck: &&Struck<'_>| struck.nodes.iter().all(|n| fact.targets.contains(n));
+                let struck = |struck: &&Struck<'_>| {
+                    struck.nodes.iter().all(|node| fact.targets.iter().any(|at| is(node, at)))
+                };
                 strikes.iter().find(struck).map(|struck| fact.blamed(struck.role))
             })
         })

@@ -86,6 +86,16 @@ fn of_grants() -> Vec<Twin> {
             },
         ),
         twin(
+            Kind::BroadcastBroken,
+            ("a server lost a transaction that was acknowledged", "it has it"),
+            setting(0),
+            |bug| {
+                let sample = handover(Sample::new()).at(100).grant("app-1/1").at(200);
+                let sample = if bug { sample.broadcast_broken("zk-1") } else { sample };
+                sample.let_go("app-1/1")
+            },
+        ),
+        twin(
             Kind::LossNotTold,
             ("a renewal after expiry is answered \"renewed\"", "it is answered \"not held\""),
             setting(0),

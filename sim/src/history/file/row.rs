@@ -117,6 +117,9 @@ enum Tag {
     MasterDown,
     LeaderElected,
     MasterSwitched,
+    Leading,
+    SteppedDown,
+    BroadcastBroken,
     ReplicationPosition,
     Effect,
     Ledger,
@@ -192,6 +195,9 @@ impl Row<'_> {
             | Tag::MasterDown
             | Tag::LeaderElected
             | Tag::MasterSwitched
+            | Tag::Leading
+            | Tag::SteppedDown
+            | Tag::BroadcastBroken
             | Tag::ReplicationPosition => self.of_cluster(),
             _ => self.of_storm(names),
         }
@@ -291,6 +297,11 @@ impl Row<'_> {
             Tag::MasterSwitched => {
                 What::MasterSwitched { from: text(self.from, "from")?, to: text(self.to, "to")? }
             }
+            Tag::Leading => What::Leading { epoch: need(self.epoch, "epoch")? },
+            Tag::SteppedDown => {
+                What::SteppedDown { epoch: need(self.epoch, "epoch")?, how: text(self.how, "how")? }
+            }
+            Tag::BroadcastBroken => What::BroadcastBroken { how: text(self.how, "how")? },
             _ => What::ReplicationPosition { offset: need(self.offset, "offset")? },
         })
     }

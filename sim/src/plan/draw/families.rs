@@ -4,7 +4,7 @@
 //! what kept its replicas behind and with what kept the holder inside, because a
 //! lock is lost by the three together and hardly ever by one of them.
 
-use super::{Target, Weather};
+use super::{Target, Weather, ensemble};
 use crate::draw::Draw;
 use crate::plan::{Fault, FaultKind, Micros, Operation, Phase, Plan, STOCK_NODE, When};
 
@@ -41,7 +41,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         name: "plan/server-restart",
-        at_home: |plan| !has_replica(plan),
+        at_home: |plan| plan.topology.redis > 0 && !has_replica(plan),
         in_thousand: |_| 350,
         strike: server_restart,
     },
@@ -52,7 +52,48 @@ pub(super) const FAMILIES: &[Family] = &[
         strike: bad_clock,
     },
     Family { name: "plan/clock-step", at_home: |_| true, in_thousand: |_| 40, strike: clock_step },
+    // Of ensembles, in a module of their own.
+    Family {
+        name: "plan/zk-dies",
+        at_home: has_ensemble,
+        in_thousand: |_| 350,
+        strike: ensemble::dies,
+    },
+    Family {
+        name: "plan/zk-cut",
+        at_home: has_ensemble,
+        in_thousand: |_| 250,
+        strike: ensemble::cut,
+    },
+    Family {
+        name: "plan/zk-no-quorum",
+        at_home: has_ensemble,
+        in_thousand: |_| 60,
+        strike: ensemble::no_quorum,
+    },
+    Family {
+        name: "plan/zk-pause",
+        at_home: has_ensemble,
+        in_thousand: |_| 150,
+        strike: ensemble::pause,
+    },
+    Family {
+        name: "plan/zk-disk",
+        at_home: has_ensemble,
+        in_thousand: |_| 150,
+        strike: ensemble::disk,
+    },
+    Family {
+        name: "plan/session-ends",
+        at_home: has_ensemble,
+        in_thousand: |_| 300,
+        strike: ensemble::session_ends,
+    },
 ];
+
+fn has_ensemble(plan: &Plan) -> bool {
+    plan.topology.zookeeper > 0
+}
 
 pub(super) fn has_replica(plan: &Plan) -> bool {
     plan.topology.replicas() > 0
@@ -62,14 +103,19 @@ fn has_failover(plan: &Plan) -> bool {
     has_replica(plan) && plan.topology.sentinels > 0
 }
 
-const MASTER: &str = "redis-1";
-
-pub(super) fn master() -> String {
-    MASTER.to_owned()
+/// The server that decides at first: the master; of an ensemble whose servers have the same
+/// log the one with the largest number is elected.
+pub(super) fn master(plan: &Plan) -> String {
+    let topology = &plan.topology;
+    match topology.redis {
+        0 => topology.zookeeper_nodes().pop().unwrap_or_else(|| "pg-1".to_owned()),
+        _ => "redis-1".to_owned(),
+    }
 }
 
+/// Of the first Redis master.
 pub(super) fn replicas(plan: &Plan) -> Vec<String> {
-    plan.topology.redis_nodes().split_off(1)
+    plan.topology.redis_nodes().into_iter().skip(1).collect()
 }
 
 /// The master dies just after it granted the lock; before that, something may have
@@ -88,9 +134,9 @@ fn master_dies(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let phase = if draw.chance(800) { Phase::Returned } else { Phase::Applied };
     let delay = weather.time(draw, 0, 40_000);
     let kind = if machine {
-        FaultKind::MachineCrash { node: master() }
+        FaultKind::MachineCrash { node: master(weather.plan) }
     } else {
-        FaultKind::ProcessCrash { node: master() }
+        FaultKind::ProcessCrash { node: master(weather.plan) }
     };
     let soon = weather.some(draw, plan.topology.down_after.0 / 10, plan.topology.down_after.0);
     let later = weather.share(draw, 150, 400);
@@ -122,12 +168,12 @@ fn what_keeps_replicas_behind(
     let phase = if draw.chance(700) { Phase::Applied } else { Phase::Invoked };
     let lasts = weather.share(draw, 100, 300);
     let cut = |one_way| FaultKind::Partition {
-        from: vec![master()],
+        from: vec![master(weather.plan)],
         to: replicas(weather.plan),
         one_way,
     };
     let kind = match draw.below(10) {
-        0..=4 => FaultKind::ReplicationStall { node: master() },
+        0..=4 => FaultKind::ReplicationStall { node: master(weather.plan) },
         5..=6 => cut(false),
         7 => cut(true),
         _ => return None,
@@ -142,7 +188,7 @@ fn what_keeps_replicas_behind(
 fn split(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let plan = weather.plan;
     let target = weather.target(draw);
-    let (mut from, mut to) = (vec![master()], replicas(plan));
+    let (mut from, mut to) = (vec![master(weather.plan)], replicas(plan));
     let majority = plan.topology.quorum();
     for (number, sentinel) in (1..).zip(plan.topology.sentinel_nodes()) {
         let with_master = weather.draw("plan/split", &sentinel).chance(250) && number > majority;
@@ -194,7 +240,7 @@ fn cut_off(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let target = weather.target(draw);
     let stock = draw.chance(300);
     let one_way = draw.chance(100);
-    let to = if stock { vec![STOCK_NODE.to_owned()] } else { plan.topology.redis_nodes() };
+    let to = if stock { vec![STOCK_NODE.to_owned()] } else { plan.topology.lock_servers() };
     vec![Fault {
         kind: FaultKind::Partition { from: vec![target.client], to, one_way },
         when: weather.begin(draw),
@@ -208,8 +254,8 @@ fn slow_link(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let target = weather.target(draw);
     let own = vec![target.client];
     let (from, to) = match draw.below(3) {
-        0 if has_replica(plan) => (vec![master()], replicas(plan)),
-        0 | 1 => (own, vec![MASTER.to_owned()]),
+        0 if has_replica(plan) => (vec![master(weather.plan)], replicas(plan)),
+        0 | 1 => (own, vec![master(plan)]),
         _ => (own, vec![STOCK_NODE.to_owned()]),
     };
     let extra = weather.some(draw, 5_000, 400_000);
@@ -223,7 +269,7 @@ fn slow_link(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
 /// Replication stands still for a while, and nobody dies of it.
 fn stall(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     vec![Fault {
-        kind: FaultKind::ReplicationStall { node: master() },
+        kind: FaultKind::ReplicationStall { node: master(weather.plan) },
         when: weather.begin(draw),
         lasts: Some(weather.share(draw, 20, 300)),
     }]
@@ -232,7 +278,7 @@ fn stall(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
 /// A replica goes down and comes back.
 fn replica_restart(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let replicas = replicas(weather.plan);
-    let node = draw.pick(&replicas).cloned().unwrap_or_else(master);
+    let node = draw.pick(&replicas).cloned().unwrap_or_else(|| master(weather.plan));
     let kind = if draw.chance(500) {
         FaultKind::MachineCrash { node }
     } else {
@@ -245,9 +291,9 @@ fn replica_restart(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
 fn server_restart(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let target = weather.target(draw);
     let kind = if draw.chance(500) {
-        FaultKind::MachineCrash { node: master() }
+        FaultKind::MachineCrash { node: master(weather.plan) }
     } else {
-        FaultKind::ProcessCrash { node: master() }
+        FaultKind::ProcessCrash { node: master(weather.plan) }
     };
     let phase = if draw.chance(700) { Phase::Returned } else { Phase::Applied };
     let delay = weather.time(draw, 0, 40_000);
@@ -266,15 +312,15 @@ fn bad_clock_odds(plan: &Plan) -> u32 {
 /// A clock that is far out of tolerance, from the start.
 fn bad_clock(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let target = weather.target(draw);
-    let node = if draw.chance(700) { master() } else { target.client };
+    let node = if draw.chance(700) { master(weather.plan) } else { target.client };
     let ppm = if draw.chance(650) { 50_000 } else { -50_000 };
     vec![Fault { kind: FaultKind::ClockRate { node, ppm }, when: When::At(Micros(0)), lasts: None }]
 }
 
 /// A server's wall clock jumps, by up to a lease and a half.
 fn clock_step(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
-    let servers = weather.plan.topology.redis_nodes();
-    let node = draw.pick(&servers).cloned().unwrap_or_else(master);
+    let servers = weather.plan.topology.lock_servers();
+    let node = draw.pick(&servers).cloned().unwrap_or_else(|| master(weather.plan));
     let lease_us = weather.plan.lock.lease.0;
     let by = weather.some(draw, lease_us / 20, lease_us / 2 * 3);
     let by_us = i64::try_from(by.0).unwrap_or(i64::MAX);

@@ -13,7 +13,7 @@ pub(super) const WIDE_FAMILIES: &[Family] = &[
     Family { name: "plan/burst", at_home: |_| true, in_thousand: |_| 150, strike: burst },
     Family {
         name: "plan/swizzle",
-        at_home: |plan| plan.topology.redis > 1,
+        at_home: |plan| plan.topology.lock_servers().len() > 1,
         in_thousand: |_| 120,
         strike: swizzle,
     },
@@ -43,8 +43,8 @@ fn burst(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
 /// One of the things that a burst is made of.
 fn small(weather: &Weather<'_>, draw: &mut Draw, target: &Target) -> FaultKind {
     let plan = weather.plan;
-    let servers = plan.topology.redis_nodes();
-    let server = draw.pick(&servers).cloned().unwrap_or_else(master);
+    let servers = plan.topology.lock_servers();
+    let server = draw.pick(&servers).cloned().unwrap_or_else(|| master(plan));
     let client = target.client.clone();
     let one_way = draw.chance(300);
     match draw.below(7) {
@@ -53,7 +53,7 @@ fn small(weather: &Weather<'_>, draw: &mut Draw, target: &Target) -> FaultKind {
         2 => FaultKind::ProcessCrash { node: server },
         3 => FaultKind::Partition { from: vec![client], to: vec![server], one_way },
         4 if has_replica(plan) => {
-            FaultKind::Partition { from: vec![master()], to: replicas(plan), one_way }
+            FaultKind::Partition { from: vec![master(plan)], to: replicas(plan), one_way }
         }
         4 | 5 => FaultKind::Reset { from: vec![client], to: servers },
         _ => {
@@ -118,9 +118,9 @@ fn reset(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     };
     let own = vec![target.client.clone()];
     let (from, to) = match draw.below(5) {
-        0 if has_replica(plan) => (vec![master()], replicas(plan)),
+        0 if has_replica(plan) => (vec![master(plan)], replicas(plan)),
         1 => (own, vec![STOCK_NODE.to_owned()]),
-        _ => (own, plan.topology.redis_nodes()),
+        _ => (own, plan.topology.lock_servers()),
     };
     let exactly = draw.chance(600);
     let delay = weather.time(draw, 0, 20_000);
@@ -177,7 +177,7 @@ fn hang(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
 /// Whose clock goes wrong: mostly the master's, for it ends the leases.
 fn clock_of(weather: &Weather<'_>, draw: &mut Draw) -> String {
     let target = weather.target(draw);
-    if draw.chance(700) { master() } else { target.client }
+    if draw.chance(700) { master(weather.plan) } else { target.client }
 }
 
 /// A wall clock stands still, for up to two leases.

@@ -7,6 +7,7 @@ use lockstorm_sim::hunt::Task;
 use lockstorm_sim::hunt::campaign::evidence::{TWIN_FINDS, TWIN_SEEDS, TwinHunt};
 use lockstorm_sim::hunt::campaign::{evidence, junit, markdown};
 use lockstorm_sim::hunt::course::Course;
+use lockstorm_sim::hunt::examine::Examiner;
 use lockstorm_sim::plan::Seed;
 
 use super::Setup;
@@ -20,7 +21,11 @@ const TWIN_ROUND: u64 = 100;
 
 /// Hunts the twin of a campaign that has found nothing: the same storm without its
 /// protection must fail, or the harness is blind.
-pub fn twin(setup: &Setup, walk: &Walk<'_>) -> Result<Option<TwinHunt>, Failure> {
+pub fn twin(
+    setup: &Setup,
+    examiner: &Examiner,
+    walk: &Walk<'_>,
+) -> Result<Option<TwinHunt>, Failure> {
     let is_whole = setup.shard.is_none();
     if !setup.is_campaign || !is_whole || !walk.book.verdict().is_safe() {
         return Ok(None);
@@ -35,10 +40,14 @@ pub fn twin(setup: &Setup, walk: &Walk<'_>) -> Result<Option<TwinHunt>, Failure>
         run(setup, &twin.quarry, &tasks, |summary| {
             seeds += 1;
             found += u64::from(summary.verdict == Verdict::Violation);
-            before + found < TWIN_FINDS
+            before + found < TWIN_FINDS && !examiner.is_over()
         })?;
         twin.seeds += seeds;
         twin.found += found;
+        if examiner.is_over() && !twin.is_seen() {
+            // A twin that had no time shows nothing: not that the harness is blind, either.
+            return Ok(None);
+        }
     }
     Ok(Some(twin))
 }

@@ -7,6 +7,7 @@ use lockstorm_sim::hunt::campaign::annotations::annotations;
 use lockstorm_sim::hunt::campaign::evidence::TwinHunt;
 use lockstorm_sim::hunt::campaign::markdown;
 use lockstorm_sim::hunt::course::Course;
+use lockstorm_sim::hunt::smaller::End;
 use lockstorm_sim::plan::Seed;
 use lockstorm_sim::report::block::failure_block_in;
 use lockstorm_sim::report::layout::{counted, labelled};
@@ -56,7 +57,10 @@ pub fn told(examined: &[Examined], manner: &Manner) -> Vec<markdown::Told> {
         signature: failure.signature.clone(),
         runs: failure.runs,
         verdict: failure.verdict(),
-        label: failure.label.clone(),
+        label: match &failure.shrunk {
+            Some(shrunk) => format!("{}; {}", failure.label, shrunk.line()),
+            None => failure.label.clone(),
+        },
         confirmation: failure.confirmation().map(ToString::to_string),
         reproduce: failure.reproduce.clone(),
         seed: failure.run.plan.seed.to_string(),
@@ -67,7 +71,20 @@ pub fn told(examined: &[Examined], manner: &Manner) -> Vec<markdown::Told> {
 
 fn json_of(setup: &Setup, course: &Course, walk: &Walk<'_>, examined: &[Examined]) -> String {
     let book = &walk.book;
-    let failures = examined.iter().map(|failure| json::run_value(&failure.told()));
+    let failures = examined.iter().map(|failure| {
+        let mut value = json::run_value(&failure.told());
+        value["shrunk"] = failure.shrunk.as_ref().map_or(Value::Null, |shrunk| {
+            json!({
+                "faults-before": shrunk.smaller.faults_before,
+                "faults": shrunk.smaller.plan.faults.len(),
+                "replays": shrunk.smaller.replays,
+                "minimal": shrunk.smaller.end == End::Minimal,
+                "file": shrunk.file,
+                "before": shrunk.before,
+            })
+        });
+        value
+    });
     let signatures: Vec<Value> = book
         .failures()
         .into_iter()
@@ -115,6 +132,14 @@ fn text(
     groups(examined, &manner);
     if walk.tells_all() {
         all(setup, examined, &manner);
+    }
+    let late = examined.iter().filter(|failure| failure.was_late).count() as u64;
+    if late > 0 {
+        say(format!(
+            "{} told as found: the time was over before turmoil was asked; `lockstorm replay` of \
+             the plan asks it, `lockstorm shrink` makes it smaller\n",
+            counted(late, "failure")
+        ));
     }
     let book = &walk.book;
     if course.survey().is_none() {
@@ -200,6 +225,11 @@ fn groups(examined: &[Examined], manner: &Manner) {
     groups.sort_by_key(|(signature, (runs, _))| (!is_ours(signature), std::cmp::Reverse(*runs)));
     for (signature, (runs, first)) in groups.iter().take(TOLD_IN_FULL) {
         say(failure_block_in(&first.told(), manner));
+        if let Some(shrunk) = &first.shrunk {
+            let line = format!("{}; {}", first.label, shrunk.line());
+            say(manner.charset.fit(&labelled("  ", 2, &line, manner.width)));
+            say(format!("  before: {}", shrunk.before));
+        }
         if *runs > 1 {
             let more = format!("… and {} more with the signature {signature}", runs - 1);
             say(manner.charset.fit(&labelled("  ", 2, &more, manner.width)));
@@ -245,7 +275,7 @@ fn one_line(failure: &Examined, cells: usize) -> String {
     let confirmation = confirmation.map_or_else(String::new, |said| format!("{said};  "));
     // Without violations the signature is the verdict.
     let signature = match judgement.violations().next() {
-        Some(_) if !failure.is_nondeterministic() => format!("  {}", judgement.signature()),
+        Some(_) if !failure.is_nondeterministic() => format!("  {}", failure.signature),
         _ => String::new(),
     };
     let seed = format!("  {}  ", failure.run.plan.seed);

@@ -1,17 +1,20 @@
 //! Goes the course of a hunt, round by round, and writes down what its runs bring.
 
-use std::io::{ErrorKind, IsTerminal, stderr};
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use lockstorm_sim::hunt::book::{Book, is_failure};
 use lockstorm_sim::hunt::campaign::{Journal, Line};
-use lockstorm_sim::hunt::course::{Course, Source, Step, Strategy};
+use lockstorm_sim::hunt::course::{Course, Step, Strategy};
 use lockstorm_sim::hunt::{Quarry, Summary, Task, pack};
+use lockstorm_sim::report::layout::counted;
 
 use super::Setup;
 use crate::program::exit::Failure;
 use crate::program::plan_folder::PlanFolder;
+use crate::program::progress::Progress;
 
 /// A hunt on its way.
 pub struct Walk<'a> {
@@ -27,9 +30,11 @@ pub struct Walk<'a> {
     pub failures: Vec<(Step, Summary)>,
     /// Why something could not be written; told after everything else.
     pub unwritten: Option<Failure>,
+    /// Where the plan of the first failure of each signature is kept, by its step.
+    pub kept: BTreeMap<u64, PathBuf>,
     began: Instant,
     before: Duration,
-    bar: ProgressBar,
+    bar: Option<Progress>,
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long a campaign lasts; no storm reads it")]
@@ -49,9 +54,10 @@ impl<'a> Walk<'a> {
             book: Book::default(),
             failures: Vec::new(),
             unwritten: None,
+            kept: BTreeMap::new(),
             began: now(),
             before: Duration::from_secs(before),
-            bar: ProgressBar::hidden(),
+            bar: None,
         }
     }
 
@@ -72,7 +78,7 @@ impl<'a> Walk<'a> {
 
     /// Goes on until the course or the time is over.
     pub fn go(&mut self, course: &mut Course) -> Result<(), Failure> {
-        self.bar = progress("runs", course.budget());
+        self.bar = Some(Progress::new("runs", course.budget()));
         loop {
             let round = course.next_round();
             let Some(last) = round.last().map(|step| step.number) else { break };
@@ -85,9 +91,8 @@ impl<'a> Walk<'a> {
                 match known.transpose().map_err(Failure::Usage)?.flatten() {
                     Some(line) => {
                         let summary = line.summary(&step);
-                        if self.read_only {
-                            self.keep_plan(&step, &summary);
-                        }
+                        // It is there, as it was found or shrunk, unless somebody took it.
+                        self.keep_plan(&step, &summary);
                         self.take(course, &step, &summary);
                     }
                     None => {
@@ -126,7 +131,7 @@ impl<'a> Walk<'a> {
                 break;
             }
         }
-        self.bar.finish_and_clear();
+        self.bar = None;
         Ok(())
     }
 
@@ -169,14 +174,15 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Of a campaign, and of faults that were not drawn, the first of each signature.
+    /// The first of each signature; the others run again by the lines that are told.
     fn keep_plan(&mut self, step: &Step, summary: &Summary) {
         let is_first = !self.book.caught.contains_key(&summary.signature);
-        let is_kept = is_first || (step.source == Source::Drawn && self.journal.is_none());
-        if let (Some(folder), true) = (&self.folder, is_failure(step, summary) && is_kept) {
+        if let (Some(folder), true) = (&self.folder, is_failure(step, summary) && is_first) {
             let kept = self.setup.quarry.plan_of(&step.task).map_err(Failure::from);
-            let kept = kept.and_then(|plan| folder.keep(&plan));
-            self.unwritten = self.unwritten.take().or(kept.err());
+            match kept.and_then(|plan| folder.keep(&plan)) {
+                Ok(path) => drop(self.kept.insert(step.number, path)),
+                Err(error) => self.unwritten = self.unwritten.take().or(Some(error)),
+            }
         }
     }
 
@@ -186,9 +192,11 @@ impl<'a> Walk<'a> {
         if self.tells_all() && is_failure(step, summary) {
             self.failures.push((step.clone(), summary.clone()));
         }
-        let distinct = self.book.caught.len();
-        self.bar.set_message(format!("{distinct} distinct failures"));
-        self.bar.inc(1);
+        if let Some(bar) = &self.bar {
+            let distinct = self.book.caught.len() as u64;
+            bar.set_message(counted(distinct, "distinct failure"));
+            bar.inc();
+        }
     }
 
     /// The folder of `--out`.
@@ -210,23 +218,4 @@ pub fn run(
         ErrorKind::InvalidInput => Failure::usage(error),
         _ => Failure::internal(error),
     })
-}
-
-/// A progress bar where a terminal watches, nothing elsewhere.
-pub fn progress(what: &'static str, length: Option<u64>) -> ProgressBar {
-    if !stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let (bar, template) = match length {
-        Some(length) => (
-            ProgressBar::new(length),
-            "{bar:30} {pos}/{len} {prefix}  {per_sec}  {eta} left  {msg}",
-        ),
-        None => (ProgressBar::new_spinner(), "{pos} {prefix}  {per_sec}  {elapsed} so far  {msg}"),
-    };
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
-    bar.set_prefix(what);
-    bar
 }

@@ -176,7 +176,10 @@ impl<'s> Chooser<'s> {
                 Some(if kept { 4 } else { 1 })
             }
             What::MasterSwitched { .. } if self.said.contains(&event.id) => Some(3),
-            What::LeaderElected { .. } => Some(4),
+            What::LeaderElected { .. } | What::Leading { .. } => Some(4),
+            What::SteppedDown { .. } => Some(5),
+            What::BroadcastBroken { .. } => Some(0),
+            What::SessionExpired { .. } => Some(2),
             What::MasterDown { .. } if self.said.contains(&event.id) => Some(5),
             _ => None,
         }

@@ -221,6 +221,16 @@ impl<'a> Teller<'a> {
             What::MasterSwitched { from, to } => {
                 words(node, format!("+switch-master {} → {}", host(from), host(to)), "")
             }
+            What::Leading { epoch } => {
+                words(node, format!("leads the ensemble in epoch {epoch}"), "")
+            }
+            What::SteppedDown { how, .. } => words(node, "leads no more", how.clone()),
+            What::BroadcastBroken { how } => words(node, "the broadcast is broken", how.clone()),
+            What::SessionExpired { session, records } => {
+                let lost = records.iter().find(|(key, _)| **key == *self.key);
+                let outcome = lost.map(|(key, owner)| format!("with {owner}'s hold of {key}"));
+                words(node, format!("ends session {session}"), outcome.unwrap_or_default())
+            }
             What::NodeStarted { incarnation } => {
                 words(node, "starts", if *incarnation > 1 { "with an empty memory" } else { "" })
             }
@@ -365,6 +375,7 @@ fn mark_finding(history: &History, finding: &Finding, wrong: &mut BTreeMap<Event
         Kind::DuplicateOrder => {
             last(&|what| matches!(what, What::Effect { .. })).map(|e| (e.id, "the same order"))
         }
+        Kind::BroadcastBroken => evidence().next_back().map(|event| (event.id, "that must not be")),
         Kind::Undersell => finding.events.first().map(|id| (*id, "and a unit is free")),
         Kind::LostOrder => {
             last(&|what| matches!(what, What::OrderReturned { .. })).map(|e| (e.id, "it is lost"))

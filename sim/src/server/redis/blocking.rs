@@ -41,8 +41,17 @@ impl Wanted {
 /// What a client waits for.
 #[derive(Debug)]
 pub(super) enum Blocked {
-    Keys { command: OwnedArguments, keys: Vec<(usize, Key)>, wanted: Wanted },
-    Replicas { count: usize, offset: u64 },
+    Keys {
+        command: OwnedArguments,
+        keys: Vec<(usize, Key)>,
+        wanted: Wanted,
+    },
+    Replicas {
+        count: usize,
+        offset: u64,
+    },
+    /// The disk, with the whole server.
+    Disk,
 }
 
 /// The ids of those who wait for each key, in the order in which they came, and the keys
@@ -75,6 +84,7 @@ impl Waiting {
 
     fn enter(&mut self, id: u64, blocked: &Blocked) {
         match blocked {
+            Blocked::Disk => {}
             Blocked::Replicas { .. } => self.replicas.push(id),
             Blocked::Keys { keys, .. } => {
                 for key in keys {
@@ -89,6 +99,7 @@ impl Waiting {
 
     fn leave(&mut self, id: u64, blocked: &Blocked) {
         match blocked {
+            Blocked::Disk => {}
             Blocked::Replicas { .. } => self.replicas.retain(|waiting| *waiting != id),
             Blocked::Keys { keys, .. } => {
                 for key in keys {
@@ -120,7 +131,7 @@ pub(super) fn unblock(waiting: &mut Waiting, client: &mut Client) -> bool {
 /// What a client hears whose time is over.
 pub(super) fn time_out(waiting: &mut Waiting, replication: &Replication, client: &mut Client) {
     match client.blocked.as_deref() {
-        None => return,
+        None | Some(Blocked::Disk) => return,
         Some(Blocked::Keys { .. }) => client.push(|mail| mail.null_array()),
         Some(Blocked::Replicas { offset, .. }) => {
             let count = replication.acknowledged(*offset) as i64;
@@ -197,7 +208,7 @@ fn serve(shared: &Arc<Shared>, state: &mut State, id: u64, database: usize, key:
             Blocked::Keys { command, .. } => {
                 run_again(shared, state, &mut client, command.borrow(), key)
             }
-            Blocked::Replicas { .. } => false,
+            Blocked::Replicas { .. } | Blocked::Disk => false,
         };
         client.blocked = Some(blocked);
         if is_served {

@@ -11,8 +11,10 @@
 
 mod checks;
 mod connection;
+mod debug;
 mod drawing;
 mod expiry;
+mod functions;
 mod hash;
 pub(super) mod info;
 mod keys;
@@ -21,6 +23,8 @@ mod keyspace_access;
 mod list;
 mod list_pop;
 mod notifications;
+mod persistence;
+mod persistence_settings;
 mod pubsub;
 mod replication;
 mod scan;
@@ -54,9 +58,11 @@ pub(super) use checks::{check_write, is_out_of_memory};
 pub(super) use keyspace_access::expire_due;
 
 use checks::check;
+pub(super) use table::is_command;
+
 use table::{
-    COMMANDS, Command, DENY_OOM, MAY_REPLICATE, NO_QUEUE, NO_SCRIPT, OF_SUBSCRIBER, WRITE,
-    check_subcommand, find,
+    COMMANDS, Command, DENY_OOM, MAY_REPLICATE, NO_MULTI, NO_QUEUE, NO_SCRIPT, OF_SUBSCRIBER,
+    WRITE, check_subcommand, find,
 };
 
 /// The text of an error reply, its code first.

@@ -22,6 +22,7 @@ use super::blocking::{time_out, unblock};
 use super::codec::{ReplyEncoder, RequestDecoder};
 use super::command::execute;
 use super::observe::Origin;
+use super::persistence;
 use super::replication::leader;
 use super::state::{Client, Next, Position, Shared, State};
 
@@ -48,6 +49,7 @@ pub(super) async fn serve(shared: Arc<Shared>, id: u64, stream: Stream) {
         written: 0,
         signal,
         is_blocked: false,
+        has_waiting: false,
         timeout: None,
     };
     // A connection that failed is a connection that ended.
@@ -110,6 +112,8 @@ enum Event {
     Signalled,
     /// The client has waited for long enough.
     TimedOut,
+    /// The server has waited for its disk for long enough.
+    GoesOn,
 }
 
 struct Connection {
@@ -125,6 +129,8 @@ struct Connection {
     signal: Arc<Notify>,
     /// The client waits inside a command; nothing is executed meanwhile.
     is_blocked: bool,
+    /// Something came while the whole server waited for its disk.
+    has_waiting: bool,
     timeout: Option<BoxFuture<'static, ()>>,
 }
 
@@ -137,13 +143,14 @@ impl Connection {
                     self.note_written(count);
                     None
                 }
-                Event::Read(_) if self.is_blocked => {
+                Event::Read(_) if self.is_blocked || self.has_waiting => {
                     let limit = self.shared.settings.requests.buffered_bytes;
                     (self.decoder.buffered_bytes() > limit).then_some(End::Closed)
                 }
                 Event::Read(_) => self.serve_requests().await?,
                 Event::Signalled => self.take_mail(false).await?,
                 Event::TimedOut => self.take_mail(true).await?,
+                Event::GoesOn => self.take_mail(false).await?,
             };
             if let Some(end) = end {
                 return Ok(end);
@@ -168,14 +175,24 @@ impl Connection {
 
     /// The next thing that can be done; replies go before new requests.
     async fn event(&mut self) -> io::Result<Event> {
-        let Connection { stream, decoder, reply, written, signal, timeout, .. } = self;
+        let Connection { shared, stream, decoder, reply, written, signal, timeout, .. } = self;
         let mut signalled = pin!(signal.notified());
+        // Before the look at the thread: it may go on meanwhile.
+        let mut goes_on = pin!(shared.thread.changed());
+        let is_silent = shared.thread.is_silent();
+        if self.has_waiting && !shared.thread.is_busy() {
+            return Ok(Event::GoesOn);
+        }
         std::future::poll_fn(|context: &mut Context<'_>| {
             if signalled.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Ok(Event::Signalled));
             }
             let rest = &reply.bytes()[*written..];
+            if is_silent && goes_on.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Ok(Event::GoesOn));
+            }
             if !rest.is_empty()
+                && !is_silent
                 && let Poll::Ready(count) = Pin::new(&mut *stream).poll_write(context, rest)
             {
                 return Poll::Ready(count.map(Event::Wrote));
@@ -197,7 +214,7 @@ impl Connection {
             self.timeout = None;
         }
         let is_closing = {
-            let Connection { shared, id, reply, limit_bytes, is_blocked, .. } = self;
+            let Connection { shared, id, reply, limit_bytes, is_blocked, has_waiting, .. } = self;
             let mut state = shared.lock();
             let State { clients, waiting, replication, .. } = &mut *state;
             let Some(client) = clients.get_mut(id) else { return Ok(Some(End::Closed)) };
@@ -214,7 +231,7 @@ impl Connection {
             if *is_blocked && client.blocked.is_none() {
                 *is_blocked = false;
                 self.timeout = None;
-            } else if !client.closing {
+            } else if !client.closing && !std::mem::take(has_waiting) {
                 return Ok(None);
             }
             client.closing
@@ -228,6 +245,10 @@ impl Connection {
 
     /// Executes everything that has arrived.
     async fn serve_requests(&mut self) -> io::Result<Option<End>> {
+        self.has_waiting = self.shared.thread.is_busy();
+        if self.has_waiting {
+            return Ok(None);
+        }
         match self.execute_batch() {
             None => Ok(None),
             Some(Next::Abort) => Ok(Some(End::Closed)),
@@ -249,7 +270,7 @@ impl Connection {
 
     /// Executes commands until there are no more, or one has a sequel.
     fn execute_batch(&mut self) -> Option<Next> {
-        let Connection { shared, id, decoder, reply, written, .. } = self;
+        let Connection { shared, id, decoder, reply, written, has_waiting, .. } = self;
         let mut guard = shared.lock();
         let state = &mut *guard;
         let Some(mut client) = state.clients.remove(id) else {
@@ -272,6 +293,10 @@ impl Connection {
                         // Noticed by the caller, who closes: there is no whole answer.
                         break None;
                     }
+                    if shared.thread.is_busy() {
+                        *has_waiting = true;
+                        break None;
+                    }
                 }
                 Err(error) => {
                     if let Some(text) = error.reply() {
@@ -283,11 +308,13 @@ impl Connection {
         };
         client.query_bytes = decoder.buffered_bytes();
         state.clients.insert(*id, client);
+        persistence::settle(shared, state);
         next
     }
 
     /// Writes all replies, unless killed meanwhile.
     async fn write_out(&mut self) -> io::Result<()> {
+        self.shared.thread.goes_on().await;
         let Connection { shared, id, stream, reply, written, signal, .. } = self;
         let mut signalled = pin!(signal.notified());
         let mut writing = pin!(stream.write_all(&reply.bytes()[*written..]));

@@ -114,6 +114,13 @@ pub enum Observation<'a> {
         /// The fields of the hashes that it has now: key, field, value.
         fields: Vec<(&'a [u8], &'a [u8], &'a [u8])>,
     },
+    /// This server has read its data set from its disk, before it serves.
+    Loaded {
+        /// The keys that it has now, as far as their values are told.
+        strings: Vec<(&'a [u8], &'a [u8])>,
+        /// The fields of the hashes that it has now: key, field, value.
+        fields: Vec<(&'a [u8], &'a [u8], &'a [u8])>,
+    },
     /// Replication output was held back because draining is stalled.
     OutputHeld {
         /// How much is held for the slowest replica, bytes.

@@ -14,11 +14,15 @@ use bytes::Bytes;
 
 use super::codec::number::{parse_double, parse_integer};
 use super::keyspace::Database;
+use super::replication::Replication;
+use super::state::State;
 pub(super) use checksum::crc64;
 
 const MAGIC: &[u8] = b"REDIS";
 const VERSION: &[u8] = b"0010";
 
+/// A library of functions, as its source.
+const LIBRARY: u8 = 0xf5;
 const FREQUENCY: u8 = 0xf9;
 const IDLE: u8 = 0xf8;
 const AUXILIARY: u8 = 0xfa;
@@ -47,22 +51,40 @@ pub(super) enum RdbError {
     Checksum,
 }
 
-/// Writes the data set. `repl` is the replication id and offset that go with it.
-pub(super) fn write(databases: &[Database], repl_id: &str, repl_offset: u64) -> Vec<u8> {
+/// Writes the data set for a replica. `repl` is the replication id and offset that go with it.
+pub(super) fn write(state: &State) -> Vec<u8> {
+    let Replication { id: repl_id, offset: repl_offset, .. } = &state.replication;
+    let offset = repl_offset.to_string();
+    let place = [("repl-stream-db", "0"), ("repl-id", &**repl_id), ("repl-offset", &*offset)];
+    write_with(&state.databases, &state.libraries(), &place)
+}
+
+/// Writes the data set as a snapshot, with the history that it is of, if it is of one.
+pub(super) fn write_file(state: &State) -> Vec<u8> {
+    match state.replication.is_fed() || state.is_replica() {
+        true => write(state),
+        false => write_with(&state.databases, &state.libraries(), &[("aof-base", "0")]),
+    }
+}
+
+/// Writes the data set as the base of an append-only file.
+pub(super) fn write_base(databases: &[Database], libraries: &[Bytes]) -> Vec<u8> {
+    write_with(databases, libraries, &[("aof-base", "1")])
+}
+
+fn write_with(databases: &[Database], libraries: &[Bytes], more: &[(&str, &str)]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(256);
     bytes.extend_from_slice(MAGIC);
     bytes.extend_from_slice(VERSION);
-    let offset = repl_offset.to_string();
-    for (name, value) in [
-        ("redis-ver", super::VERSION),
-        ("redis-bits", "64"),
-        ("repl-stream-db", "0"),
-        ("repl-id", repl_id),
-        ("repl-offset", &offset),
-    ] {
+    let always = [("redis-ver", super::VERSION), ("redis-bits", "64")];
+    for (name, value) in always.iter().chain(more) {
         bytes.push(AUXILIARY);
         write_string(&mut bytes, name.as_bytes());
         write_string(&mut bytes, value.as_bytes());
+    }
+    for source in libraries {
+        bytes.push(LIBRARY);
+        write_string(&mut bytes, source);
     }
     for (number, database) in databases.iter().enumerate() {
         if database.is_empty() {
@@ -106,12 +128,18 @@ fn write_string(bytes: &mut Vec<u8>, string: &[u8]) {
     bytes.extend_from_slice(string);
 }
 
+/// What a file holds.
+#[derive(Debug)]
+pub(super) struct Contents {
+    pub(super) databases: Vec<Database>,
+    /// The id of the replication history that it is of, and the offset.
+    pub(super) history: Option<(String, u64)>,
+    /// The sources of libraries of functions.
+    pub(super) libraries: Vec<Bytes>,
+}
+
 /// Reads a data set of at most `limit_bytes` into `count` databases.
-pub(super) fn read(
-    file: &[u8],
-    count: usize,
-    limit_bytes: usize,
-) -> Result<Vec<Database>, RdbError> {
+pub(super) fn read(file: &[u8], count: usize, limit_bytes: usize) -> Result<Contents, RdbError> {
     let rest = file.strip_prefix(MAGIC).ok_or(RdbError::Magic)?;
     let (version, rest) = rest.split_at_checked(4).ok_or(RdbError::Truncated)?;
     let version_text = || String::from_utf8_lossy(version).into_owned();
@@ -125,12 +153,18 @@ pub(super) fn read(
     let mut databases = vec![Database::default(); count];
     let mut reader = Reader { rest, limit_bytes };
     let mut selected = 0;
+    let (mut id, mut offset) = (None, None);
+    let mut libraries = Vec::new();
     let mut expires_at_ms = None;
     loop {
         match reader.byte()? {
             AUXILIARY => {
-                reader.string()?;
-                reader.string()?;
+                let (name, value) = (reader.string()?, reader.string()?);
+                match &*name {
+                    b"repl-id" => id = Some(String::from_utf8_lossy(&value).into_owned()),
+                    b"repl-offset" => offset = parse_integer(&value),
+                    _ => {}
+                }
             }
             RESIZE => {
                 reader.length()?;
@@ -149,6 +183,12 @@ pub(super) fn read(
             }
             IDLE => {
                 reader.length()?;
+            }
+            LIBRARY => {
+                libraries.push(reader.string()?);
+                if libraries.iter().map(Bytes::len).sum::<usize>() > limit_bytes {
+                    return Err(RdbError::TooLarge);
+                }
             }
             FREQUENCY => {
                 reader.byte()?;
@@ -171,7 +211,8 @@ pub(super) fn read(
     if checksum != 0 && checksum != crc64(&file[..body]) {
         return Err(RdbError::Checksum);
     }
-    Ok(databases)
+    let offset = offset.and_then(|offset| u64::try_from(offset).ok());
+    Ok(Contents { databases, history: id.zip(offset), libraries })
 }
 
 fn type_name(kind: u8) -> &'static str {
@@ -181,7 +222,7 @@ fn type_name(kind: u8) -> &'static str {
         9 | 13 => "a hash of an older Redis",
         6 | 7 | 0xf7 => "a module's data",
         15 => "a stream of an older Redis",
-        0xf5 | 0xf6 => "a function",
+        0xf6 => "a function of a release candidate",
         _ => "something unknown",
     }
 }
@@ -300,8 +341,8 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let file = write(&sample(), "id", 5);
-        assert!(same(&read(&file, 16, LIMIT).unwrap(), &sample()));
+        let file = write_base(&sample(), &[]);
+        assert!(same(&read(&file, 16, LIMIT).unwrap().databases, &sample()));
     }
 
     #[test]
@@ -313,7 +354,7 @@ mod tests {
         // LZF: literal "a", then 9 bytes back-referenced at distance 1.
         file.extend_from_slice(b"\x00\x01d\xc3\x05\x0a\x00a\xe0\x00\x00");
         file.extend_from_slice(b"\xff\0\0\0\0\0\0\0\0");
-        let databases = read(&file, 1, LIMIT).unwrap();
+        let databases = read(&file, 1, LIMIT).unwrap().databases;
         let read: Vec<_> =
             databases[0].iter().map(|(_, entry)| entry.value.string().unwrap().as_ref()).collect();
         assert_eq!(read, [&b"-2"[..], b"256", b"65536", b"aaaaaaaaaa"]);
@@ -322,7 +363,7 @@ mod tests {
 
     #[test]
     fn what_is_too_large_is_refused() {
-        let file = write(&sample(), "id", 5);
+        let file = write_base(&sample(), &[]);
         assert_eq!(read(&file, 16, 10_000).unwrap_err(), RdbError::TooLarge);
         // A short file may unpack to a long string.
         let mut file = b"REDIS0010\xfe\x00\x00\x01k\xc3\x08\x41\x0a\x00a".to_vec();
@@ -338,7 +379,7 @@ mod tests {
             read(b"REDIS0010\x0e", 1, LIMIT).unwrap_err().to_string(),
             "the RDB file holds a list of an older Redis (type 14), which is not supported"
         );
-        let mut file = write(&sample(), "id", 5);
+        let mut file = write_base(&sample(), &[]);
         let end = file.len() - 20;
         file[end] ^= 1;
         assert!(read(&file, 16, LIMIT).is_err());
@@ -351,7 +392,7 @@ mod tests {
         ) {
             let mut databases = sample();
             databases[0].remove(b"");
-            let mut file = write(&databases, "id", 5);
+            let mut file = write_base(&databases, &[]);
             let length = file.len();
             file[index.index(length)] = byte;
             let _ = read(&file, 16, LIMIT);

@@ -129,6 +129,20 @@ impl Replication {
         }
     }
 
+    /// A master was started again from a snapshot of this history: replicas can go on.
+    pub(super) fn follow_on(&mut self, id: String, offset: u64) {
+        self.previous = Some(Previous { id, end: offset + 1 });
+        self.offset = offset;
+        self.backlog = Some(VecDeque::new());
+    }
+
+    /// A replica was started again from a snapshot of this history of its master's.
+    pub(super) fn resume(&mut self, id: String, offset: u64) {
+        self.id = id;
+        self.offset = offset;
+        self.backlog = Some(VecDeque::new());
+    }
+
     /// Whether the stream is kept: nobody follows a server that never had a replica.
     pub(super) fn is_fed(&self) -> bool {
         self.backlog.is_some()
@@ -234,12 +248,7 @@ fn promote(shared: &Arc<Shared>, state: &mut State) {
     state.replication.selected = None;
     // Sub-replicas come back and go on under the new id.
     state.replication.close_replicas();
-    let strings = state
-        .databases
-        .iter()
-        .flat_map(|database| database.iter())
-        .filter_map(|(key, entry)| Some((&**key, entry.value.told()?)))
-        .collect();
+    let strings = strings(&state.databases);
     shared.observer.observe(&Observation::Promoted { offset, strings });
 }
 
@@ -264,10 +273,16 @@ fn follow(shared: &Arc<Shared>, state: &mut State, master: Master, was_replica: 
 }
 
 /// A lost key and its value, for the observer.
-type Strings<'a> = Vec<(&'a [u8], &'a [u8])>;
+pub(super) type Strings<'a> = Vec<(&'a [u8], &'a [u8])>;
+
+/// All keys, as far as their values are told.
+pub(super) fn strings(databases: &[super::keyspace::Database]) -> Strings<'_> {
+    let all = databases.iter().flat_map(|database| database.iter());
+    all.filter_map(|(key, entry)| Some((&**key, entry.value.told()?))).collect()
+}
 
 /// The fields of all hashes: key, field, value.
-fn fields(databases: &[super::keyspace::Database]) -> Vec<(&[u8], &[u8], &[u8])> {
+pub(super) fn fields(databases: &[super::keyspace::Database]) -> Vec<(&[u8], &[u8], &[u8])> {
     let mut fields = Vec::new();
     for (key, entry) in databases.iter().flat_map(|database| database.iter()) {
         if let Some(hash) = Hash::of(&entry.value) {

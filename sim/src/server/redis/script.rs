@@ -15,6 +15,7 @@
 //! `cjson` is in [`json`]. Left out: `cmsgpack`, `struct`, `bit`, the debugger.
 
 mod convert;
+pub(super) mod functions;
 mod host;
 mod json;
 mod random;
@@ -102,6 +103,8 @@ pub(super) struct Engine {
     lua: Lua,
     compile: Function,
     entry: Function,
+    load_library: Function,
+    function_entry: Function,
     scripts: BTreeMap<Sha, Script>,
     order: VecDeque<Sha>,
     budget: Arc<Budget>,
@@ -149,16 +152,23 @@ impl Engine {
         let functions = host::functions(&lua, &run_state, settings.script_memory_bytes)?;
         let locate = lua.create_function(|lua, ()| Ok(host::locate(lua)))?;
         let world = lua.create_table()?;
-        let (compile, entry): (Function, Function) = lua
+        let (compile, entry, load_library, function_entry) = lua
             .load(include_str!("script/prelude.lua"))
             .set_name("=prelude")
-            .call((functions, locate, world, host::constants(&lua)?))?;
+            .call::<(Function, Function, Function, Function)>((
+                functions,
+                locate,
+                world,
+                host::constants(&lua)?,
+            ))?;
         lua.set_memory_limit(settings.script_memory_bytes)?;
         let budget = Arc::new(Budget::default());
         let engine = Engine {
             lua,
             compile,
             entry,
+            load_library,
+            function_entry,
             scripts: BTreeMap::new(),
             order: VecDeque::new(),
             budget,
@@ -246,9 +256,24 @@ impl Engine {
         keys: usize,
         read_only: bool,
     ) -> Outcome {
-        let Some(Script { function, flags }) = self.scripts.get(sha).cloned() else {
+        let Some(script) = self.scripts.get(sha).cloned() else {
             return Err("NOSCRIPT No matching script. Please use EVAL.".into());
         };
+        let entry = self.entry.clone();
+        self.run_within(call, &entry, script, sha.as_bytes(), keys, read_only)
+    }
+
+    /// Runs a compiled script, or a function of a library, through its entry. Errors name it.
+    fn run_within(
+        &mut self,
+        call: &mut Call<'_>,
+        entry: &Function,
+        script: Script,
+        name: &[u8],
+        keys: usize,
+        read_only: bool,
+    ) -> Outcome {
+        let Script { function, flags } = script;
         let was_out = is_out_of_memory(call.shared, call.state, call.client);
         check_flags(call, flags, read_only, was_out)?;
         let allow_oom = flags.is_some_and(|flags| flags.allow_oom);
@@ -261,16 +286,24 @@ impl Engine {
         let mut arguments = std::mem::take(&mut self.arguments);
         let mut reply = std::mem::take(&mut self.reply);
         let database = call.client.database;
-        let result = self.enter(call, function, keys, run, &mut arguments, &mut reply);
+        let scratch = (&mut arguments, &mut reply);
+        let result = self.enter(call, entry, function, keys, run, scratch);
         // SELECT inside a script ends with it.
         call.client.database = database;
         self.arguments = arguments;
         self.reply = reply;
-        let outcome = self.settle(call, sha, result);
-        if self.budget.is_spent.load(Ordering::Relaxed) {
+        let outcome = self.settle(call, name, result);
+        self.rearm()?;
+        outcome
+    }
+
+    /// The hook rests again, if the budget was spent; true then.
+    fn rearm(&self) -> mlua::Result<bool> {
+        let is_spent = self.budget.is_spent.load(Ordering::Relaxed);
+        if is_spent {
             self.arm(HOOK_EVERY)?;
         }
-        outcome
+        Ok(is_spent)
     }
 
     fn begin(&self) {
@@ -283,11 +316,11 @@ impl Engine {
     fn enter(
         &self,
         call: &mut Call<'_>,
+        entry: &Function,
         function: Function,
         keys: usize,
         mut run: Run,
-        scratch: &mut OwnedArguments,
-        reply: &mut ReplyEncoder,
+        (scratch, reply): (&mut OwnedArguments, &mut ReplyEncoder),
     ) -> mlua::Result<MultiValue> {
         let rest = call.arguments.from(3);
         let unlimited = Unlimited::begin(&self.lua, self.memory_bytes)?;
@@ -298,7 +331,7 @@ impl Engine {
                 host::command(lua, call, run_state, &mut run, values, scratch, reply)
             })?;
             unlimited.end()?;
-            self.entry.call::<MultiValue>((function, command, parameters))
+            entry.call::<MultiValue>((function, command, parameters))
         })
     }
 
@@ -318,7 +351,12 @@ impl Engine {
     }
 
     /// Turns the end of a run into a reply.
-    fn settle(&self, call: &mut Call<'_>, sha: &Sha, result: mlua::Result<MultiValue>) -> Outcome {
+    fn settle(
+        &self,
+        call: &mut Call<'_>,
+        name: &[u8],
+        result: mlua::Result<MultiValue>,
+    ) -> Outcome {
         if self.budget.is_spent.load(Ordering::Relaxed) {
             return Err("ERR Error running script: it exceeded its budget of instructions".into());
         }
@@ -330,8 +368,8 @@ impl Engine {
                 let elements = self.instructions / ELEMENT_INSTRUCTIONS;
                 convert::reply(call.reply, &value, resp3, elements)
             }
-            Some(Value::Boolean(false)) => Err(run_error(sha, values)),
-            _ => Err([&b"ERR "[..], &run_error(sha, values).0].concat().into()),
+            Some(Value::Boolean(false)) => Err(run_error(name, values)),
+            _ => Err([&b"ERR "[..], &run_error(name, values).0].concat().into()),
         }
     }
 }
@@ -389,7 +427,7 @@ fn check_flags(call: &Call<'_>, flags: Option<Flags>, read_only: bool, was_out: 
 }
 
 /// The message, the source and the line of a script's error, as Redis words them.
-fn run_error(sha: &Sha, mut values: impl Iterator<Item = Value>) -> Failure {
+fn run_error(name: &[u8], mut values: impl Iterator<Item = Value>) -> Failure {
     let text_of = |value: Option<Value>| match value {
         Some(Value::String(text)) => Some(text.as_bytes().to_vec()),
         Some(Value::Integer(integer)) => Some(integer.to_string().into_bytes()),
@@ -402,7 +440,7 @@ fn run_error(sha: &Sha, mut values: impl Iterator<Item = Value>) -> Failure {
     let line = text_of(values.next());
     if let Some((source, line)) = source.zip(line) {
         message.extend_from_slice(b" script: ");
-        message.extend_from_slice(sha.as_bytes());
+        message.extend_from_slice(name);
         message.extend_from_slice(b", on ");
         message.extend_from_slice(&source);
         message.push(b':');

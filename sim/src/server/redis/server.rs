@@ -13,6 +13,7 @@ use super::command::expire_due;
 use super::connection;
 use super::gate::ReplicationGate;
 use super::observe::{Observer, Unobserved};
+use super::persistence::{self, load};
 use super::replication::{change_role, leader};
 use super::settings::{ConfigFile, Settings};
 use super::state::Shared;
@@ -61,7 +62,7 @@ impl Server {
         Server::new(host, settings, config, ReplicationGate::new(), Arc::new(Unobserved))
     }
 
-    /// Serves until dropped. Dropping the future ends every connection, and with it
+    /// Serves until dropped, or until what is to be kept cannot be kept. Dropping the future ends every connection, and with it
     /// whatever the server had in memory.
     ///
     /// # Errors
@@ -77,19 +78,26 @@ impl Server {
     pub async fn run_on(self, listener: Listener) {
         let shared = self.0;
         let _end = EndOnDrop(shared.clone());
+        shared.lock().port = listener.port();
+        // Whoever connects meanwhile waits in the kernel. A server that cannot read what it
+        // kept says so in its log, and is gone.
+        if load::open(&shared).await.is_err() {
+            return;
+        }
         {
             let mut state = shared.lock();
-            state.port = listener.port();
             if let Some(master) = shared.config.master() {
                 change_role(&shared, &mut state, Some(master));
             }
         }
         let mut cron = pin!(cron(shared.clone()));
+        let mut ended = pin!(shared.thread.ended());
         let mut accept = pin!(accept(&shared, &listener));
         std::future::poll_fn(|context: &mut Context<'_>| {
-            // Neither ends.
+            // Neither of these two ends.
             let _: Poll<()> = accept.as_mut().poll(context);
-            cron.as_mut().poll(context)
+            let _: Poll<()> = cron.as_mut().poll(context);
+            ended.as_mut().poll(context)
         })
         .await;
     }
@@ -115,7 +123,14 @@ async fn cron(shared: Arc<Shared>) {
     let mut pinged_at = shared.host.monotonic();
     loop {
         shared.host.sleep(TICK).await;
-        expire_due(&shared, &mut shared.lock());
+        if shared.thread.is_busy() {
+            continue;
+        }
+        {
+            let mut state = shared.lock();
+            expire_due(&shared, &mut state);
+            persistence::tend(&shared, &mut state);
+        }
         let now = shared.host.monotonic();
         let ping = now.saturating_sub(pinged_at) >= shared.settings.ping_period;
         if ping {

@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::codec::RequestLimits;
+use super::persistence::Persistence;
+use crate::disk::Disk;
 
 /// A server's settings. The defaults are those of Redis 7.0, but for limits that
 /// keep a simulated server small and for [`sync_delay`](Settings::sync_delay).
@@ -49,6 +51,12 @@ pub struct Settings {
     pub min_replicas_to_write: usize,
     /// A replica is good if it acknowledged so recently (`min-replicas-max-lag`).
     pub min_replicas_max_lag: Duration,
+    /// The machine's disk; without one nothing is kept, and `SAVE` and its like are refused.
+    pub disk: Option<Disk>,
+    /// What is kept on it. (Redis takes snapshots by default; here nothing is kept.)
+    pub persistence: Persistence,
+    /// Whether clients may use `DEBUG` (`enable-debug-command`).
+    pub debug_command: bool,
     /// How many instructions a script may run. Redis lets it run for ever and
     /// answers BUSY after 5 s; a simulation must end.
     pub script_instructions: u64,
@@ -74,13 +82,16 @@ impl Default for Settings {
             memory_bytes: 256 * 1024 * 1024,
             min_replicas_to_write: 0,
             min_replicas_max_lag: Duration::from_secs(10),
+            disk: None,
+            persistence: Persistence::none(),
+            debug_command: false,
             script_instructions: 10_000_000,
             script_memory_bytes: 8 * 1024 * 1024,
         }
     }
 }
 
-/// The `replicaof` line of a server's configuration file: with `appendonly no` it is
+/// The `replicaof` line of a server's configuration file: without [`Persistence`] it is
 /// all that a restarted server remembers. Shared between the incarnations of a node.
 ///
 /// `REPLICAOF` rewrites it at once. (In Redis that takes a `CONFIG REWRITE`, which

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use lockstorm::Host;
 use lockstorm::host::Task;
 use tokio::sync::Notify;
@@ -20,9 +21,11 @@ use super::codec::{OwnedArguments, Protocol, ReplyEncoder};
 use super::gate::ReplicationGate;
 use super::keyspace::{Database, Key};
 use super::observe::{Observation, Observer, Origin};
+use super::persistence::{Kept, Thread};
 use super::pubsub::{Subscribers, Subscriptions};
 use super::replication::{FollowerLink, Replication};
 use super::script::Engine;
+use super::script::functions::Functions;
 use super::settings::{ConfigFile, Master, Settings};
 
 /// How many databases there are (`databases`).
@@ -38,6 +41,7 @@ pub(super) struct Shared {
     /// When the server started, on the machine's monotonic clock.
     pub(super) started: Duration,
     pub(super) run_id: String,
+    pub(super) thread: Thread,
     state: Mutex<State>,
     /// The tasks of connections and links, by client id: what ends with the server.
     tasks: Mutex<Option<BTreeMap<u64, Task>>>,
@@ -52,10 +56,13 @@ impl Shared {
         observer: Arc<dyn Observer>,
     ) -> Arc<Shared> {
         let replication = Replication::new(random_id(&host), settings.backlog_bytes);
+        let now_s = i64::try_from(host.wall().as_secs()).unwrap_or(i64::MAX);
+        let kept = Kept::new(&settings.persistence, now_s);
         Arc::new(Shared {
             started: host.monotonic(),
             run_id: random_id(&host),
-            state: Mutex::new(State::new(settings.port, replication)),
+            thread: Thread::default(),
+            state: Mutex::new(State::new(settings.port, replication, kept)),
             tasks: Mutex::new(Some(BTreeMap::new())),
             host,
             settings,
@@ -167,17 +174,23 @@ pub(super) struct State {
     pub(super) replication: Replication,
     /// Absent until the first script, and while one runs.
     pub(super) engine: Option<Engine>,
+    /// Libraries of functions; absent until there is one.
+    pub(super) functions: Option<Box<Functions>>,
     pub(super) watches: BTreeMap<(usize, Key), Vec<Watcher>>,
     pub(super) subscribers: Subscribers,
     pub(super) waiting: Waiting,
     /// What is told of keyspace events: the bits of [`event`](super::pubsub::event).
     pub(super) notified_events: u16,
+    /// What is kept on the disk.
+    pub(super) kept: Kept,
+    /// Whether keys whose time has come are looked for (`DEBUG SET-ACTIVE-EXPIRE`).
+    pub(super) expires_actively: bool,
     /// Values of `CONFIG SET`.
     pub(super) parameters: BTreeMap<&'static str, String>,
 }
 
 impl State {
-    fn new(port: u16, replication: Replication) -> Self {
+    fn new(port: u16, replication: Replication, kept: Kept) -> Self {
         State {
             port,
             databases: vec![Database::default(); DATABASES],
@@ -188,10 +201,13 @@ impl State {
             follower_task: None,
             replication,
             engine: None,
+            functions: None,
             watches: BTreeMap::new(),
             subscribers: Subscribers::default(),
             waiting: Waiting::default(),
             notified_events: 0,
+            kept,
+            expires_actively: true,
             parameters: BTreeMap::new(),
         }
     }
@@ -211,6 +227,7 @@ impl State {
     /// who wait for it.
     pub(super) fn touch(&mut self, database: usize, key: &[u8]) {
         self.waiting.note_change(database, key);
+        self.kept.snapshots.changes += 1;
         if self.watches.is_empty() {
             return;
         }
@@ -246,6 +263,11 @@ impl State {
                 watchers.iter_mut().for_each(|watcher| watcher.note_change(is_there));
             }
         }
+    }
+
+    /// The sources of all libraries of functions.
+    pub(super) fn libraries(&self) -> Vec<Bytes> {
+        self.functions.as_ref().map_or(Vec::new(), |functions| functions.sources())
     }
 
     /// How large the data set is, bytes.

@@ -36,7 +36,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// The arguments in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         let bytes = self.bytes;
         self.spans.iter().map(move |span| &bytes[span.from as usize..span.to as usize])
     }

@@ -39,7 +39,15 @@ fn check_memory(shared: &Shared, state: &State, client: &Client, command: &Comma
 /// What must hold of the server before a write.
 pub(in super::super) fn check_write(shared: &Shared, state: &State, client: &Client) -> Outcome {
     if client.origin == Origin::Master {
+        if state.kept.refusal().is_some() {
+            // As Redis does (`repl-ignore-disk-write-error no`): rather no replica than one
+            // that keeps less than it acknowledges.
+            shared.thread.end();
+        }
         return Ok(());
+    }
+    if let Some(refusal) = state.kept.refusal() {
+        return Err(refusal.into());
     }
     if state.is_replica() {
         return Err(READ_ONLY.into());
@@ -66,9 +74,17 @@ pub(super) fn check(
         return Err(wrong_arity(command.name));
     }
     check_subcommand(command.name, arguments)?;
+    if command.flags & NO_MULTI != 0 && client.transaction.is_some() {
+        return Err("ERR Command not allowed inside a transaction".into());
+    }
     check_memory(shared, state, client, command)?;
     if command.flags & WRITE != 0 {
         check_write(shared, state, client)?;
+    } else if command.name == "ping"
+        && client.origin != Origin::Master
+        && let Some(refusal) = state.kept.refusal()
+    {
+        return Err(refusal.into());
     }
     if client.is_subscriber() && command.flags & OF_SUBSCRIBER == 0 {
         return Err(format!(

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::super::persistence::Child;
 use super::super::pubsub::Space;
 use super::super::state::{Role, Shared, State};
 
@@ -38,6 +39,9 @@ pub(in super::super) fn text(shared: &Shared, state: &State, wanted: &[Vec<u8>])
 
 /// Appends `name:value` lines.
 macro_rules! lines {
+    ($text:expr, "", $($name:literal: $value:expr),* $(,)?) => {
+        $(let _ = write!($text, concat!($name, ":{}\r\n"), $value);)*
+    };
     ($text:expr, $title:literal, $($name:literal: $value:expr),* $(,)?) => {
         $text.push_str(concat!("# ", $title, "\r\n"));
         // Writing to a string cannot fail.
@@ -97,8 +101,34 @@ fn memory(text: &mut String, _: &Shared, state: &State) {
     );
 }
 
-fn persistence(text: &mut String, _: &Shared, _: &State) {
-    lines!(text, "Persistence", "loading": 0, "rdb_bgsave_in_progress": 0, "aof_enabled": 0);
+fn persistence(text: &mut String, _: &Shared, state: &State) {
+    let (snapshots, append) = (&state.kept.snapshots, &state.kept.append);
+    let status = |is_well| if is_well { "ok" } else { "err" };
+    lines!(text, "Persistence",
+        "loading": 0,
+        "async_loading": 0,
+        "rdb_changes_since_last_save": snapshots.changes,
+        "rdb_bgsave_in_progress": u8::from(state.kept.child == Some(Child::Snapshot)),
+        "rdb_last_save_time": snapshots.last_s,
+        "rdb_last_bgsave_status": status(!snapshots.has_failed),
+        "rdb_saves": snapshots.taken,
+        "aof_enabled": u8::from(append.is_on()),
+        "aof_rewrite_in_progress": u8::from(state.kept.child == Some(Child::Rewrite)),
+        "aof_rewrite_scheduled": u8::from(append.rewrite_scheduled),
+        "aof_last_bgrewrite_status": status(!append.last_rewrite_failed),
+        "aof_rewrites": append.rewrites,
+        "aof_last_write_status": status(append.is_well()),
+    );
+    if append.is_on() {
+        lines!(text, "",
+            "aof_current_size": append.earlier_bytes + append.written,
+            "aof_base_size": append.rewritten_bytes,
+            "aof_pending_rewrite": 0,
+            "aof_buffer_length": append.waiting_bytes(),
+            "aof_pending_bio_fsync": u8::from(append.is_syncing()),
+            "aof_delayed_fsync": append.delayed_syncs,
+        );
+    }
 }
 
 fn stats(text: &mut String, _: &Shared, state: &State) {

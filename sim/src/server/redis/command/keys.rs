@@ -1,6 +1,7 @@
 //! Keys of any type.
 
 use super::super::glob;
+use super::super::persistence::snapshot;
 use super::super::pubsub::event::GENERIC;
 use super::super::state::DATABASES;
 use super::{Call, Outcome, SYNTAX};
@@ -69,8 +70,13 @@ fn flush(call: &mut Call<'_>, databases: std::ops::Range<usize>) -> Outcome {
     if !known {
         return Err(SYNTAX.into());
     }
+    let is_all = databases.len() == DATABASES;
     call.clear(databases);
     call.propagate();
+    if is_all && !call.state.kept.snapshots.rules.is_empty() {
+        // Else the next start would bring back what was there.
+        snapshot::save(call.shared, call.state, None);
+    }
     call.reply.ok();
     Ok(())
 }

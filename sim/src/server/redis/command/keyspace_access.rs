@@ -18,13 +18,49 @@ use super::{Call, Failure, Outcome, WRONG_TYPE};
 /// More than one travel as a transaction.
 #[derive(Debug, Default)]
 pub(in super::super) struct Pending {
+    /// For the replication stream.
+    stream: Effects,
+    /// For the append-only file.
+    file: Effects,
+}
+
+#[derive(Debug, Default)]
+struct Effects {
     bytes: Vec<u8>,
     count: usize,
+}
+
+impl Effects {
+    /// More than one are a transaction.
+    fn wrapped(self) -> Vec<u8> {
+        if self.count < 2 {
+            return self.bytes;
+        }
+        let mut bytes = Vec::with_capacity(self.bytes.len() + 32);
+        append_command(&mut bytes, [&b"MULTI"[..]]);
+        bytes.extend_from_slice(&self.bytes);
+        append_command(&mut bytes, [&b"EXEC"[..]]);
+        bytes
+    }
 }
 
 impl Pending {
     /// Appends a command that has the effect.
     pub(in super::super) fn push<'a, I>(&mut self, state: &mut State, database: usize, command: I)
+    where
+        I: IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator + Clone>,
+    {
+        let command = command.into_iter();
+        if state.kept.is_appending() {
+            state.kept.append.select(database, &mut self.file.bytes);
+            append_command(&mut self.file.bytes, command.clone());
+            self.file.count += 1;
+        }
+        self.push_to_replicas(state, database, command);
+    }
+
+    /// Appends a command that only replicas are to hear of.
+    fn push_to_replicas<'a, I>(&mut self, state: &mut State, database: usize, command: I)
     where
         I: IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>,
     {
@@ -32,27 +68,23 @@ impl Pending {
         if !state.replication.is_fed() || state.is_replica() {
             return;
         }
+        let Effects { bytes, count } = &mut self.stream;
         if state.replication.selected != Some(database) {
             state.replication.selected = Some(database);
             let mut number = itoa::Buffer::new();
-            append_command(&mut self.bytes, [&b"SELECT"[..], number.format(database).as_bytes()]);
+            append_command(bytes, [&b"SELECT"[..], number.format(database).as_bytes()]);
         }
-        append_command(&mut self.bytes, command);
-        self.count += 1;
+        append_command(bytes, command);
+        *count += 1;
     }
 
-    /// Hands everything over to the replication stream.
+    /// Hands everything over to the append-only file and to the replication stream.
     pub(in super::super) fn flush(self, shared: &Shared, state: &mut State) {
-        match self.count {
-            0 => {}
-            1 => shared.feed(state, &self.bytes),
-            _ => {
-                let mut bytes = Vec::with_capacity(self.bytes.len() + 32);
-                append_command(&mut bytes, [&b"MULTI"[..]]);
-                bytes.extend_from_slice(&self.bytes);
-                append_command(&mut bytes, [&b"EXEC"[..]]);
-                shared.feed(state, &bytes);
-            }
+        if self.file.count > 0 {
+            state.kept.append.take(&self.file.wrapped());
+        }
+        if self.stream.count > 0 {
+            shared.feed(state, &self.stream.wrapped());
         }
     }
 }
@@ -60,7 +92,10 @@ impl Pending {
 /// Deletes every key whose time has come: the active half of expiry. Nothing on a
 /// replica, which waits for its master's deletions.
 pub(in super::super) fn expire_due(shared: &Arc<Shared>, state: &mut State) {
-    if state.is_replica() || state.databases.iter().all(|database| database.expiring_len() == 0) {
+    if !state.expires_actively
+        || state.is_replica()
+        || state.databases.iter().all(|database| database.expiring_len() == 0)
+    {
         return;
     }
     let now_ms = shared.wall_ms();
@@ -309,6 +344,7 @@ impl Call<'_> {
                 });
             }
             old[number] = std::mem::take(database);
+            self.state.kept.snapshots.changes += old[number].len() as u64;
         }
         self.state.touch_replaced(&old, &databases);
     }
@@ -319,10 +355,16 @@ impl Call<'_> {
         self.pending.push(self.state, self.client.database, arguments.iter());
     }
 
+    /// Sends this command as it came to the replicas, and does not keep it.
+    pub(super) fn propagate_to_replicas(&mut self) {
+        let arguments = self.arguments;
+        self.pending.push_to_replicas(self.state, self.client.database, arguments.iter());
+    }
+
     /// Sends another command that has the same effect to the replicas.
     pub(super) fn propagate_as<'b, I>(&mut self, command: I)
     where
-        I: IntoIterator<Item = &'b [u8], IntoIter: ExactSizeIterator>,
+        I: IntoIterator<Item = &'b [u8], IntoIter: ExactSizeIterator + Clone>,
     {
         self.pending.push(self.state, self.client.database, command);
     }

@@ -77,7 +77,7 @@ fn send(call: &mut Call<'_>, space: Space) -> Outcome {
     let receivers =
         pubsub::publish(call.state, Some(call.client), space, &arguments[1], &arguments[2]);
     // Also when nobody listens here: somebody may at a replica.
-    call.propagate();
+    call.propagate_to_replicas();
     call.reply.integer(receivers as i64);
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::super::glob;
 use super::super::pubsub::event;
 use super::super::state::State;
-use super::{COMMANDS, Call, Failure, Outcome, SYNTAX, info, shown};
+use super::{COMMANDS, Call, Failure, Outcome, SYNTAX, info, persistence_settings, shown};
 
 pub(super) fn time(call: &mut Call<'_>) -> Outcome {
     let wall = call.shared.host.wall();
@@ -74,8 +74,6 @@ fn describe(call: &mut Call<'_>, command: &super::Command) {
 /// What `CONFIG GET` knows: name, value, whether `CONFIG SET` may change it (the
 /// value is kept and told, and changes nothing).
 const PARAMETERS: &[(&str, &str, bool)] = &[
-    ("appendfsync", "everysec", true),
-    ("appendonly", "no", false),
     ("databases", "16", false),
     ("hz", "10", true),
     ("lazyfree-lazy-expire", "no", false),
@@ -85,7 +83,6 @@ const PARAMETERS: &[(&str, &str, bool)] = &[
     ("proto-max-bulk-len", "536870912", true),
     ("repl-ping-replica-period", "10", true),
     ("repl-timeout", "60", true),
-    ("save", "", true),
     ("slowlog-log-slower-than", "10000", true),
     ("slowlog-max-len", "128", true),
     ("timeout", "0", true),
@@ -128,6 +125,7 @@ fn parameters(call: &Call<'_>) -> Vec<(&'static str, String)> {
     all.push(("maxclients", settings.max_clients.to_string()));
     all.push(("min-replicas-to-write", settings.min_replicas_to_write.to_string()));
     all.push(("min-replicas-max-lag", settings.min_replicas_max_lag.as_secs().to_string()));
+    all.extend(persistence_settings::all(call.state));
     all.push(("port", call.state.port.to_string()));
     all.push(("repl-backlog-size", settings.backlog_bytes.to_string()));
     all.push(("repl-diskless-sync-delay", settings.sync_delay.as_secs().to_string()));
@@ -168,8 +166,13 @@ fn config_set(call: &mut Call<'_>) -> Outcome {
     }
     let mut wanted = Vec::new();
     let mut events = None;
+    let mut changes = Vec::new();
     for index in (0..pairs.len()).step_by(2) {
         let given = &pairs[index];
+        if let Some(change) = persistence_settings::Change::parse(given, &pairs[index + 1])? {
+            changes.push(change);
+            continue;
+        }
         let known = PARAMETERS
             .iter()
             .find(|(name, ..)| given.eq_ignore_ascii_case(name.as_bytes()))
@@ -194,6 +197,9 @@ fn config_set(call: &mut Call<'_>) -> Outcome {
             events = Some(flags);
         }
         wanted.push((name, value));
+    }
+    for change in changes {
+        change.make(call)?;
     }
     call.state.parameters.extend(wanted);
     call.state.notified_events = events.unwrap_or(call.state.notified_events);

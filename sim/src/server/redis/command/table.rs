@@ -17,6 +17,8 @@ pub(super) const DENY_OOM: u8 = 8;
 pub(super) const MAY_REPLICATE: u8 = 16;
 /// Taken from a subscriber of RESP2, which has no other way to tell replies from messages.
 pub(super) const OF_SUBSCRIBER: u8 = 32;
+/// Not to be queued by `MULTI`.
+pub(super) const NO_MULTI: u8 = 64;
 
 pub(in super::super) struct Command {
     pub(in super::super) name: &'static str,
@@ -47,6 +49,8 @@ macro_rules! commands {
 pub(super) static COMMANDS: &[Command] = commands! {
     "append" 3 WRITE | DENY_OOM, string::append;
     "auth" -2 NO_SCRIPT, connection::auth;
+    "bgrewriteaof" 1 NO_SCRIPT, persistence::bgrewriteaof;
+    "bgsave" -1 NO_SCRIPT, persistence::bgsave;
     "blmove" 6 WRITE | DENY_OOM | NO_SCRIPT, list_pop::blmove;
     "blmpop" -5 WRITE, list_pop::blmpop;
     "blpop" -3 WRITE | NO_SCRIPT, list_pop::blpop;
@@ -60,6 +64,7 @@ pub(super) static COMMANDS: &[Command] = commands! {
     "config" -2 NO_SCRIPT, server::config;
     "copy" -3 WRITE | DENY_OOM, keys_more::copy;
     "dbsize" 1 0, keys::dbsize;
+    "debug" -2 NO_SCRIPT, debug::debug;
     "decr" 2 WRITE | DENY_OOM, string::decr;
     "decrby" 3 WRITE | DENY_OOM, string::decrby;
     "del" -2 WRITE, keys::del;
@@ -74,8 +79,11 @@ pub(super) static COMMANDS: &[Command] = commands! {
     "expire" -3 WRITE, expiry::expire;
     "expireat" -3 WRITE, expiry::expireat;
     "expiretime" 2 0, expiry::expiretime;
+    "fcall" -3 NO_SCRIPT, functions::fcall;
+    "fcall_ro" -3 NO_SCRIPT, functions::fcall_ro;
     "flushall" -1 WRITE, keys::flushall;
     "flushdb" -1 WRITE, keys::flushdb;
+    "function" -2 NO_SCRIPT, functions::function;
     "get" 2 0, string::get;
     "getdel" 2 WRITE, string::getdel;
     "getex" -2 WRITE, string_more::getex;
@@ -104,6 +112,7 @@ pub(super) static COMMANDS: &[Command] = commands! {
     "incrbyfloat" 3 WRITE | DENY_OOM, string_more::incrbyfloat;
     "info" -1 0, server::info;
     "keys" 2 0, keys::keys;
+    "lastsave" 1 0, persistence::lastsave;
     "lindex" 3 0, list::lindex;
     "linsert" 5 WRITE | DENY_OOM, list::linsert;
     "llen" 2 0, list::llen;
@@ -130,7 +139,7 @@ pub(super) static COMMANDS: &[Command] = commands! {
     "post" -1 NO_SCRIPT | NO_QUEUE, connection::not_redis;
     "psetex" 4 WRITE | DENY_OOM, string::psetex;
     "psubscribe" -2 NO_SCRIPT | OF_SUBSCRIBER, pubsub::psubscribe;
-    "psync" -3 NO_SCRIPT, replication::psync;
+    "psync" -3 NO_SCRIPT | NO_MULTI, replication::psync;
     "pttl" 2 0, expiry::pttl;
     "publish" 3 MAY_REPLICATE, pubsub::publish;
     "pubsub" -2 0, pubsub::pubsub;
@@ -148,6 +157,7 @@ pub(super) static COMMANDS: &[Command] = commands! {
     "rpush" -3 WRITE | DENY_OOM, list::rpush;
     "rpushx" -3 WRITE | DENY_OOM, list::rpushx;
     "sadd" -3 WRITE | DENY_OOM, set::sadd;
+    "save" 1 NO_SCRIPT | NO_MULTI, persistence::save;
     "scan" -2 0, scan::scan;
     "scard" 2 0, set::scard;
     "script" -2 NO_SCRIPT, scripting::script;
@@ -270,6 +280,10 @@ static SUBCOMMANDS: &[(&str, &[(&str, i16)])] = &[
         &[("create", -5), ("createconsumer", 5), ("delconsumer", 5), ("destroy", 4), ("setid", -5)],
     ),
     ("xinfo", &[("consumers", 4), ("groups", 3), ("stream", -3)]),
+    (
+        "function",
+        &[("delete", 3), ("flush", -2), ("kill", 2), ("list", -2), ("load", -3), ("stats", 2)],
+    ),
     ("script", &[("exists", -3), ("flush", -2), ("kill", 2), ("load", 3)]),
 ];
 
@@ -284,6 +298,11 @@ pub(super) fn check_subcommand(name: &str, arguments: Arguments<'_>) -> Outcome 
         return Ok(());
     }
     Err(wrong_arity(&format!("{name}|{word}")))
+}
+
+/// Whether there is a command of this name.
+pub(in super::super) fn is_command(name: &[u8]) -> bool {
+    find(name).is_some()
 }
 
 /// The command of this name, in any case.

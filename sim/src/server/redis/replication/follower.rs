@@ -19,7 +19,9 @@ use super::super::codec::{
 };
 use super::super::command::execute;
 use super::super::observe::{Observation, Origin};
+use super::super::persistence;
 use super::super::rdb;
+use super::super::script::functions::Functions;
 use super::super::settings::Master;
 use super::super::state::{Client, DATABASES, Role, Shared, State};
 use super::FollowerLink;
@@ -141,8 +143,11 @@ impl Follower {
     fn load(&self, file: &[u8], id: &str, offset: u64) -> io::Result<()> {
         let limit = self.shared.settings.resync_limit_bytes;
         let new = rdb::read(file, DATABASES, limit).map_err(|error| invalid(error.to_string()))?;
+        let functions = Functions::rebuilt(&self.shared.settings, &new.libraries)
+            .map_err(|failure| invalid(String::from_utf8_lossy(&failure.0)))?;
         self.with(|state| {
-            let old = std::mem::replace(&mut state.databases, new);
+            let old = std::mem::replace(&mut state.databases, new.databases);
+            state.functions = functions;
             state.touch_replaced(&old, &(0..DATABASES));
             state.replication.id = id.to_owned();
             state.replication.previous = None;
@@ -151,12 +156,8 @@ impl Follower {
             // A history of its own for replicas of this replica, from here on.
             state.replication.backlog = Some(Default::default());
             state.replication.close_replicas();
-            let strings = state
-                .databases
-                .iter()
-                .flat_map(|database| database.iter())
-                .filter_map(|(key, entry)| Some((&**key, entry.value.told()?)))
-                .collect();
+            persistence::begin_anew(&self.shared, state);
+            let strings = super::strings(&state.databases);
             let lost = super::lost(&old, &state.databases);
             let master = &self.address;
             self.shared.observer.observe(&Observation::Resynchronised {
@@ -370,6 +371,7 @@ impl Streaming<'_> {
         // At once, as Redis does: the master learns that the data set has arrived.
         self.send_acknowledgement().await?;
         loop {
+            shared.thread.goes_on().await;
             if self.apply()? {
                 self.send_acknowledgement().await?;
             }
@@ -412,7 +414,10 @@ impl Streaming<'_> {
         let mut is_asked = false;
         let applied = follower.with(|state| {
             loop {
-                let Some(arguments) = decoder.decode()? else { return Ok(()) };
+                let Some(arguments) = decoder.decode()? else {
+                    persistence::settle(shared, state);
+                    return Ok(());
+                };
                 let is_question = arguments.len() >= 2
                     && arguments[0].eq_ignore_ascii_case(b"replconf")
                     && arguments[1].eq_ignore_ascii_case(b"getack");

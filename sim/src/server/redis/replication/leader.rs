@@ -102,7 +102,8 @@ fn snapshot(shared: &Shared, id: u64) {
     replication.full_syncs += 1;
     // The replica begins with database 0: the next write must name its own.
     replication.selected = None;
-    let file = rdb::write(&state.databases, &replication.id, replication.offset);
+    let file = rdb::write(state);
+    let replication = &mut state.replication;
     let Some(replica) = replication.replicas.get_mut(&id) else { return };
     replica.closing = false;
     let mut number = itoa::Buffer::new();
@@ -190,11 +191,16 @@ impl Link {
             // Another thread has opened it since: what waits is to be taken now.
             return Ok(Event::Woken);
         }
-        let has_output = *written < chunk.len();
+        let mut goes_on = pin!(shared.thread.changed());
+        let is_silent = shared.thread.is_silent();
+        let has_output = *written < chunk.len() && !is_silent;
         std::future::poll_fn(|context: &mut Context<'_>| {
             // Also while the gate is open: it may have been stalled when output was to be
             // taken, and this is who tells that it is not any more.
             if opened.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Ok(Event::Woken));
+            }
+            if is_silent && goes_on.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Ok(Event::Woken));
             }
             if has_output

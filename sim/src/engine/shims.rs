@@ -1,0 +1,57 @@
+//! Whether the third-party I/O crates of this program are the shims or the published ones.
+//!
+//! A client library on the published crates would leave the run: it would open real sockets
+//! and sleep by the real clock. Cargo's `[patch]` decides, and is not inherited, so a program
+//! that was built outside of a workspace with the patch has them (docs/shims.md). Then what
+//! needs them is refused before it runs.
+//!
+//! It is known without running anything: each shim has a method of its own that the
+//! published crate has not, and Rust prefers it to that of a trait.
+
+/// What the published crates answer.
+#[allow(dead_code, reason = "whoever has the shims needs it for nothing")]
+trait Published {
+    fn is_of_lockstorm() -> bool {
+        false
+    }
+}
+
+impl Published for async_io::Timer {}
+impl Published for async_net::TcpStream {}
+impl Published for asyncs::task::Builder {}
+
+/// The I/O crates that are not patched, by name; empty where all are.
+pub fn missing() -> Vec<&'static str> {
+    let crates = [
+        ("async-io", async_io::Timer::is_of_lockstorm()),
+        ("async-net", async_net::TcpStream::is_of_lockstorm()),
+        ("asyncs", asyncs::task::Builder::is_of_lockstorm()),
+    ];
+    crates.into_iter().filter(|(_, shimmed)| !shimmed).map(|(name, _)| name).collect()
+}
+
+/// Why a client library on these crates cannot run in a storm of this program, with the
+/// mend; `None` if it can.
+pub fn refusal() -> Option<String> {
+    let missing = missing();
+    if !missing.is_empty() {
+        return Some(format!(
+            "the ZooKeeper client of this program would open real sockets: it was built without \
+             the shims for {}; build it where [patch.crates-io] names them (docs/shims.md)",
+            missing.join(", ")
+        ));
+    }
+    (!super::senses::reach_libraries()).then(|| {
+        "the ZooKeeper client reads the C library's clock, which is the real one in this program: \
+         call lockstorm_interpose::install before the first storm (docs/shims.md)"
+            .to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn this_workspace_has_the_shims() {
+        assert_eq!(super::missing(), [""; 0]);
+    }
+}

@@ -1,0 +1,195 @@
+//! What an ensemble's broadcast promises, looked at while it runs: every server applies the
+//! same transactions in the same order, each epoch has one leader, and none that a client was
+//! told of is lost.
+//!
+//! It sees each server's log as the server tells it (logged, cut off), and what it applies.
+//! Junqueira, Reed, Serafini: "Zab: High-performance broadcast for primary-backup systems",
+//! 2011, names the properties: integrity and agreement (one transaction of a number), total
+//! order, primary order (no epoch with two leaders), and that a leader begins with all that
+//! was delivered.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::history::Name;
+use crate::server::zookeeper::observe::Observation;
+
+/// No more breaks than so many are told of: one is enough to fail a run.
+const MOST: usize = 8;
+
+/// What is known of one server.
+#[derive(Default)]
+struct Server {
+    /// The newest transaction that its disk has for good.
+    logged: i64,
+    /// The newest that it applied as decided, since it was started or synchronised.
+    applied: i64,
+}
+
+/// What is known of an ensemble.
+#[derive(Default)]
+pub(super) struct Broadcast {
+    servers: BTreeMap<Name, Server>,
+    /// The first bytes of the digest of each transaction, by its number.
+    transactions: BTreeMap<i64, u64>,
+    /// The transactions that some server knows to be decided.
+    decided: BTreeSet<i64>,
+    /// The newest transaction whose client has been answered.
+    acknowledged: i64,
+    leaders: BTreeMap<i64, Name>,
+    told: usize,
+}
+
+impl Broadcast {
+    /// The server's program starts: what it applied before is not in its memory any more.
+    pub(super) fn started(&mut self, name: &Name) {
+        self.server(name).applied = 0;
+    }
+
+    /// Takes note of what the server tells, and says which promises it breaks.
+    pub(super) fn observe(&mut self, name: &Name, observation: &Observation<'_>) -> Vec<String> {
+        let mut breaks = Vec::new();
+        match observation {
+            Observation::Proposed { zxid, bytes } => breaks.extend(self.is(*zxid, bytes)),
+            Observation::Logged { zxid } => {
+                let server = self.server(name);
+                server.logged = server.logged.max(*zxid);
+            }
+            Observation::Committed { zxid } => {
+                self.decided.insert(*zxid);
+            }
+            Observation::Applied { zxid, bytes, committed } => {
+                breaks.extend(self.is(*zxid, bytes));
+                if *committed {
+                    breaks.extend(self.applied(name, *zxid));
+                }
+            }
+            Observation::Acknowledged { zxid, .. } => {
+                self.acknowledged = self.acknowledged.max(*zxid);
+            }
+            Observation::Recovered { zxid, .. } => {
+                let server = self.server(name);
+                (server.logged, server.applied) = (*zxid, 0);
+            }
+            Observation::Synchronised { zxid, lost, .. } => {
+                let cut = lost.iter().find(|zxid| self.decided.contains(zxid));
+                breaks.extend(cut.map(|zxid| {
+                    format!("{zxid:#x}, which was decided, was cut off from a server's log")
+                }));
+                let server = self.server(name);
+                (server.logged, server.applied) = (*zxid, *zxid);
+            }
+            Observation::Leading { epoch } => breaks.extend(self.leads(name, *epoch)),
+            _ => {}
+        }
+        breaks.truncate(MOST - self.told.min(MOST));
+        self.told += breaks.len();
+        breaks
+    }
+
+    fn server(&mut self, name: &Name) -> &mut Server {
+        self.servers.entry(name.clone()).or_default()
+    }
+
+    /// One number, one transaction.
+    fn is(&mut self, zxid: i64, bytes: &[u8]) -> Option<String> {
+        let digest = *blake3::hash(bytes).as_bytes();
+        let [a, b, c, d, e, f, g, h, ..] = digest;
+        let short = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+        let known = *self.transactions.entry(zxid).or_insert(short);
+        (known != short).then(|| format!("{zxid:#x} is two different transactions"))
+    }
+
+    /// A server applies what is decided: nothing twice, and nothing left out.
+    fn applied(&mut self, name: &Name, zxid: i64) -> Option<String> {
+        self.decided.insert(zxid);
+        let before = std::mem::replace(&mut self.server(name).applied, zxid);
+        if before >= zxid {
+            return Some(format!("{zxid:#x} was applied after {before:#x}"));
+        }
+        if before == 0 {
+            // What it has from its disk was applied before it knew what is decided.
+            return None;
+        }
+        let between = self.decided.range(before + 1..zxid).next();
+        between.map(|left_out| format!("{left_out:#x} was left out before {zxid:#x}"))
+    }
+
+    /// A leader has all that clients were told of, and its epoch for itself.
+    fn leads(&mut self, name: &Name, epoch: i64) -> Option<String> {
+        let other = self.leaders.insert(epoch, name.clone());
+        if let Some(other) = other.filter(|other| other != name) {
+            return Some(format!("epoch {epoch} has two leaders, {other} and {name}"));
+        }
+        let (has, acknowledged) = (self.server(name).logged, self.acknowledged);
+        (has < acknowledged).then(|| {
+            format!(
+                "a client was answered for {acknowledged:#x}, and the new leader's log ends with \
+                 {has:#x}"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = "zk-1";
+    const B: &str = "zk-2";
+
+    fn breaks(observations: &[(&str, Observation<'_>)]) -> Vec<String> {
+        let mut broadcast = Broadcast::default();
+        let observed = observations
+            .iter()
+            .flat_map(|(name, observation)| broadcast.observe(&Name::from(*name), observation));
+        observed.collect()
+    }
+
+    fn applied(zxid: i64, bytes: &[u8]) -> Observation<'_> {
+        Observation::Applied { zxid, bytes, committed: true }
+    }
+
+    #[test]
+    fn what_zab_does_breaks_nothing() {
+        let whole = [
+            (A, Observation::Leading { epoch: 1 }),
+            (A, Observation::Proposed { zxid: 1, bytes: b"x" }),
+            (A, Observation::Logged { zxid: 1 }),
+            (B, Observation::Logged { zxid: 1 }),
+            (A, Observation::Committed { zxid: 1 }),
+            (A, applied(1, b"x")),
+            (B, applied(1, b"x")),
+            (A, Observation::Acknowledged { zxid: 1, session: 1, xid: 1, code: 0 }),
+            (B, Observation::Recovered { zxid: 1, epoch: 1 }),
+            (B, Observation::Leading { epoch: 2 }),
+            (B, applied(2, b"y")),
+        ];
+        assert_eq!(breaks(&whole), [""; 0]);
+    }
+
+    #[test]
+    fn each_broken_promise_is_told() {
+        let two = [(A, applied(1, b"x")), (B, applied(1, b"y"))];
+        assert_eq!(breaks(&two), ["0x1 is two different transactions"]);
+        let again = [(A, applied(2, b"x")), (A, applied(2, b"x"))];
+        assert_eq!(breaks(&again), ["0x2 was applied after 0x2"]);
+        let gap = [
+            (A, applied(1, b"1")),
+            (B, applied(1, b"1")),
+            (B, applied(2, b"2")),
+            (A, applied(3, b"3")),
+        ];
+        assert_eq!(breaks(&gap), ["0x2 was left out before 0x3"]);
+        let rivals =
+            [(A, Observation::Leading { epoch: 1 }), (B, Observation::Leading { epoch: 1 })];
+        assert_eq!(breaks(&rivals), ["epoch 1 has two leaders, zk-1 and zk-2"]);
+        let lost = [
+            (A, Observation::Logged { zxid: 5 }),
+            (A, Observation::Acknowledged { zxid: 5, session: 1, xid: 1, code: 0 }),
+            (B, Observation::Logged { zxid: 4 }),
+            (B, Observation::Leading { epoch: 2 }),
+        ];
+        let expected = "a client was answered for 0x5, and the new leader's log ends with 0x4";
+        assert_eq!(breaks(&lost), [expected]);
+    }
+}

@@ -1,0 +1,280 @@
+//! What the servers of a ZooKeeper ensemble do, as history: which znodes are places in a
+//! lock's queue, whose turn it is, whose session has ended.
+//!
+//! The record of a grant is the *turn* of a place: it is set when nobody that it waits for is
+//! before it any more, and is gone with the place. It stands at the ensemble, not at a server:
+//! the node of these events is [`ENSEMBLE`]. What a server is and does (it leads, it steps
+//! down) is told at its own node.
+//!
+//! An ensemble tells of each change of a znode once, by its leader, when it is decided. So one
+//! watch for all servers is enough for what the locks do; what each server does with each
+//! transaction is looked at by [`Broadcast`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::broadcast::Broadcast;
+use crate::history::event::ENSEMBLE;
+use crate::history::{Name, Recorder, What};
+use crate::server::zookeeper::observe::{Observation, Observer};
+
+/// Where the locks are kept: the folders of locks and of elections.
+const FOLDERS: [&str; 2] = ["/lockstorm/locks/", "/lockstorm/elections/"];
+
+/// A place in a queue.
+#[derive(Clone, Debug)]
+struct Place {
+    path: String,
+    owner: Name,
+    shared: bool,
+    /// Whether its turn has been told of.
+    has_turn: bool,
+}
+
+/// What is known of an ensemble.
+#[derive(Default)]
+struct Known {
+    /// The places of each lock, in their order.
+    queues: BTreeMap<Name, Vec<Place>>,
+    /// Sessions that the leader has given up, until their end is decided.
+    expired: BTreeSet<i64>,
+    broadcast: Broadcast,
+}
+
+/// Watches the servers of one ensemble, through all their incarnations.
+pub struct EnsembleWatch {
+    recorder: Recorder,
+    ensemble: Name,
+    known: Mutex<Known>,
+}
+
+impl EnsembleWatch {
+    /// A watch over an ensemble.
+    pub fn new(recorder: Recorder) -> Arc<Self> {
+        Arc::new(EnsembleWatch { recorder, ensemble: ENSEMBLE.into(), known: Mutex::default() })
+    }
+
+    /// What the server `name` tells.
+    pub fn of(self: &Arc<Self>, name: Name) -> Arc<ServerWatch> {
+        Arc::new(ServerWatch { ensemble: self.clone(), name })
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells all of it, in this order. Nothing is locked: an event may set off a fault.
+    fn say_all(&self, events: Vec<What>) {
+        for what in events {
+            self.recorder.record(&self.ensemble, what);
+        }
+    }
+
+    fn created(&self, path: &str, data: &[u8]) {
+        let Some((key, shared)) = place_of(path) else { return };
+        let owner: Name = String::from_utf8_lossy(data).into_owned().into();
+        let mut known = self.known();
+        let queue = known.queues.entry(key.clone()).or_default();
+        let place = Place { path: path.to_owned(), owner: owner.clone(), shared, has_turn: false };
+        queue.push(place);
+        let mut events = turns(&key, queue);
+        drop(known);
+        if events.is_empty() {
+            events.push(What::WaitBegan { key, owner });
+        }
+        self.say_all(events);
+    }
+
+    fn deleted(&self, path: &str, session: i64) {
+        let Some((key, _)) = place_of(path) else { return };
+        let mut known = self.known();
+        let is_expiry = known.expired.contains(&session);
+        let Some(queue) = known.queues.get_mut(&key) else { return };
+        let Some(position) = queue.iter().position(|place| place.path == path) else { return };
+        let place = queue.remove(position);
+        let mut events = Vec::new();
+        let owner = place.owner;
+        match (is_expiry, place.has_turn) {
+            (true, has_turn) => {
+                // Who only waited held nothing.
+                let records = has_turn.then(|| (key.clone(), owner)).into_iter().collect();
+                events.push(What::SessionExpired { session: format!("{session:#x}"), records });
+            }
+            (false, true) => events.push(What::RecordReleased { key: key.clone(), owner }),
+            (false, false) => {}
+        }
+        events.extend(turns(&key, queue));
+        drop(known);
+        self.say_all(events);
+    }
+}
+
+/// The places whose turn has come and was not told of.
+fn turns(key: &Name, queue: &mut [Place]) -> Vec<What> {
+    let mut events = Vec::new();
+    let (mut anybody, mut writer) = (false, false);
+    for place in queue {
+        let is_free = if place.shared { !writer } else { !anybody };
+        if is_free && !place.has_turn {
+            place.has_turn = true;
+            events.push(What::RecordSet {
+                key: key.clone(),
+                owner: place.owner.clone(),
+                lease_us: None,
+                shared: place.shared,
+            });
+        }
+        anybody = true;
+        writer |= !place.shared;
+    }
+    events
+}
+
+/// The lock in whose queue this path is a place, and whether it is a reader's.
+fn place_of(path: &str) -> Option<(Name, bool)> {
+    let rest = FOLDERS.iter().find_map(|folder| path.strip_prefix(folder))?;
+    let (key, name) = rest.split_once('/')?;
+    let shared = name.contains("-read-");
+    (shared || name.contains("-lock-")).then(|| (key.into(), shared))
+}
+
+/// Watches one server.
+pub struct ServerWatch {
+    ensemble: Arc<EnsembleWatch>,
+    name: Name,
+}
+
+impl ServerWatch {
+    /// The server's program starts.
+    pub fn started(&self) {
+        self.ensemble.known().broadcast.started(&self.name);
+    }
+
+    fn say(&self, what: What) {
+        self.ensemble.recorder.record(&self.name, what);
+    }
+}
+
+impl Observer for ServerWatch {
+    fn observe(&self, observation: &Observation<'_>) {
+        let breaks = self.ensemble.known().broadcast.observe(&self.name, observation);
+        for how in breaks {
+            self.say(What::BroadcastBroken { how });
+        }
+        match observation {
+            Observation::Created { path, data, .. } => self.ensemble.created(path, data),
+            Observation::Deleted { path, session, .. } => self.ensemble.deleted(path, *session),
+            Observation::SessionExpired { session } => {
+                self.ensemble.known().expired.insert(*session);
+            }
+            Observation::SessionClosed { session, .. } => {
+                self.ensemble.known().expired.remove(session);
+            }
+            Observation::Leading { epoch } => {
+                // What an earlier leader meant to end and did not begins anew.
+                self.ensemble.known().expired.clear();
+                self.say(What::Leading { epoch: u64::try_from(*epoch).unwrap_or(0) });
+            }
+            Observation::SteppedDown { epoch, why } => {
+                let epoch = u64::try_from(*epoch).unwrap_or(0);
+                self.say(What::SteppedDown { epoch, how: (*why).to_owned() });
+            }
+            _ => {}
+        }
+    }
+}
+
+impl std::fmt::Debug for EnsembleWatch {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("EnsembleWatch").finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for ServerWatch {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ServerWatch").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is told of these observations, shortly.
+    fn told(observations: &[Observation<'_>]) -> Vec<String> {
+        let recorder = Recorder::new(|| 0);
+        let watch = EnsembleWatch::new(recorder.clone()).of("zk-1".into());
+        for observation in observations {
+            watch.observe(observation);
+        }
+        let (history, _) = recorder.close();
+        let short = |event: &crate::history::Event| match &event.what {
+            What::RecordSet { owner, .. } => format!("set {owner}"),
+            What::RecordReleased { owner, .. } => format!("released {owner}"),
+            What::WaitBegan { owner, .. } => format!("waits {owner}"),
+            What::SessionExpired { records, .. } => format!("expired {}", records.len()),
+            other => format!("{other:?}"),
+        };
+        history.iter().map(short).collect()
+    }
+
+    fn created<'a>(zxid: i64, path: &'a str, owner: &'a str) -> Observation<'a> {
+        let (session, is_ephemeral) = (zxid, true);
+        Observation::Created { zxid, session, path, data: owner.as_bytes(), is_ephemeral }
+    }
+
+    fn deleted(zxid: i64, czxid: i64, path: &str) -> Observation<'_> {
+        Observation::Deleted { zxid, session: czxid, path, czxid, owner: czxid }
+    }
+
+    const FIRST: &str = "/lockstorm/locks/lock:a/00-lock-0000000000";
+    const SECOND: &str = "/lockstorm/locks/lock:a/11-lock-0000000001";
+    const READS: &str = "/lockstorm/locks/lock:a/22-read-0000000002";
+    const READS_TOO: &str = "/lockstorm/locks/lock:a/33-read-0000000003";
+
+    #[test]
+    fn a_turn_comes_with_the_end_of_the_one_before() {
+        let release = told(&[
+            created(1, FIRST, "app-1/1"),
+            created(2, SECOND, "app-2/1"),
+            deleted(3, 1, FIRST),
+            deleted(4, 2, SECOND),
+        ]);
+        let expected =
+            ["set app-1/1", "waits app-2/1", "released app-1/1", "set app-2/1", "released app-2/1"];
+        assert_eq!(release, expected);
+    }
+
+    #[test]
+    fn an_expiry_is_told_as_one_and_a_waiter_loses_nothing() {
+        let expiry = told(&[
+            created(1, FIRST, "app-1/1"),
+            created(2, SECOND, "app-2/1"),
+            Observation::SessionExpired { session: 2 },
+            deleted(3, 2, SECOND),
+            Observation::SessionClosed { session: 2, zxid: 3 },
+            Observation::SessionExpired { session: 1 },
+            deleted(4, 1, FIRST),
+        ]);
+        assert_eq!(expiry, ["set app-1/1", "waits app-2/1", "expired 0", "expired 1"]);
+    }
+
+    #[test]
+    fn readers_have_their_turn_together() {
+        let read = told(&[
+            created(1, FIRST, "w"),
+            created(2, READS, "r"),
+            created(3, READS_TOO, "s"),
+            deleted(4, 1, FIRST),
+        ]);
+        assert_eq!(read, ["set w", "waits r", "waits s", "released w", "set r", "set s"]);
+    }
+
+    #[test]
+    fn other_znodes_are_nobodys() {
+        let others =
+            ["/lockstorm", "/lockstorm/locks/lock:a", "/zookeeper/x-lock-1", "/a/b-lock-1"];
+        let observations: Vec<_> = others.iter().map(|path| created(1, path, "o")).collect();
+        assert_eq!(told(&observations), [""; 0]);
+    }
+}
