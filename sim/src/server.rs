@@ -3,5 +3,6 @@
 //!
 //! They know [`Host`](lockstorm::Host) and streams; they know no engine, no history.
 
+pub mod postgres;
 pub mod redis;
 pub mod zookeeper;

@@ -480,6 +480,20 @@ impl ShelfArgument {
 pub enum ServeVerb {
     /// A Redis server, or a master with replicas and sentinels.
     Redis(ServeRedis),
+    /// A PostgreSQL server.
+    Postgres(ServePostgres),
+}
+
+/// `serve postgres`.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct ServePostgres {
+    /// The port; 0 chooses a free one.
+    #[arg(long, default_value_t = 5432)]
+    pub port: u16,
+    /// The address that is listened on. Anybody who can reach it can do everything: there
+    /// are no passwords.
+    #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
+    pub address: std::net::IpAddr,
 }
 
 /// `serve redis`.

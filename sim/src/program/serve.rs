@@ -7,11 +7,12 @@ use std::time::Duration;
 use lockstorm::Host;
 use lockstorm::host::Listener;
 use lockstorm_sim::disk::{self, Disk};
+use lockstorm_sim::server::postgres;
 use lockstorm_sim::server::redis::observe::Unobserved;
 use lockstorm_sim::server::redis::sentinel::{self, MasterSettings, PORT, Sentinel};
 use lockstorm_sim::server::redis::{ConfigFile, ReplicationGate, Server, Settings};
 
-use super::arguments::{ServeRedis, ServeVerb};
+use super::arguments::{ServePostgres, ServeRedis, ServeVerb};
 use super::exit::{self, Failure};
 use super::say::say;
 
@@ -24,7 +25,10 @@ const DOWN_AFTER: Duration = Duration::from_secs(5);
 
 /// Serves until interrupted.
 pub fn serve(verb: &ServeVerb) -> Result<u8, Failure> {
-    let ServeVerb::Redis(wanted) = verb;
+    let wanted = match verb {
+        ServeVerb::Redis(wanted) => wanted,
+        ServeVerb::Postgres(wanted) => return serve_postgres(wanted),
+    };
     check(wanted)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -77,6 +81,25 @@ pub fn serve(verb: &ServeVerb) -> Result<u8, Failure> {
         for task in tasks {
             task.await.map_err(Failure::internal)?;
         }
+        Ok(exit::SAFE)
+    })
+}
+
+/// A PostgreSQL server whose disk is memory: it forgets everything when it ends.
+fn serve_postgres(wanted: &ServePostgres) -> Result<u8, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::internal)?;
+    runtime.block_on(async {
+        let host = host("pg-1".to_owned(), wanted.address);
+        let (host, listener) = listen(host, wanted.port, 0, "--port").await?;
+        let files = Disk::new(disk::Settings::default(), 0, "pg-1").mount(&host);
+        say(format!("postgres listens on {}", shown(wanted.address, listener.port())));
+        let settings = postgres::Settings { port: listener.port(), ..Default::default() };
+        let observer = Arc::new(postgres::observe::Unobserved);
+        let server = postgres::Server::new(host, settings, files, observer);
+        server.run_on(listener).await.map_err(Failure::internal)?;
         Ok(exit::SAFE)
     })
 }
