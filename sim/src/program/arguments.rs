@@ -482,6 +482,8 @@ pub enum ServeVerb {
     Redis(ServeRedis),
     /// A PostgreSQL server.
     Postgres(ServePostgres),
+    /// A ZooKeeper server, or an ensemble.
+    Zookeeper(ServeZookeeper),
 }
 
 /// `serve postgres`.
@@ -511,6 +513,21 @@ pub struct ServeRedis {
     pub sentinels: u16,
     /// The address that is listened on. Anybody who can reach it can do everything: there
     /// are no passwords.
+    #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
+    pub address: std::net::IpAddr,
+}
+
+/// `serve zookeeper`.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct ServeZookeeper {
+    /// The port for clients; further servers take those after it. 0 chooses free ones.
+    #[arg(long, default_value_t = 2181)]
+    pub port: u16,
+    /// How many servers are the ensemble; they talk to each other on free ports.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub servers: u8,
+    /// The address that is listened on. Anybody who can reach it can do everything that
+    /// access lists do not forbid.
     #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
     pub address: std::net::IpAddr,
 }
