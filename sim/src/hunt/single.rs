@@ -324,7 +324,11 @@ mod tests {
     use crate::plan::scenario;
 
     fn menu_of(scenario: &str, phase: Phase) -> (Plan, Vec<Single>) {
-        let lock = if scenario == "redlock-five" { "redlock" } else { "redis" };
+        let lock = match scenario {
+            "redlock-five" => "redlock",
+            other if other.starts_with("zookeeper") => "zookeeper",
+            _ => "redis",
+        };
         let plan = scenario::default_plan(scenario, lock, Fence::Off).unwrap();
         let anchor = Anchor::new("app-1", Operation::Acquire, 1, phase);
         let singles = menu(&plan, &anchor);

@@ -245,6 +245,19 @@ fn of_liveness() -> Vec<Twin> {
             },
         ),
         twin(
+            Kind::BroadcastBroken,
+            ("a new leader's log lacks what a client was answered for", "it has all of it"),
+            setting(0),
+            |bug| {
+                let how = "a client was answered for 0x5".to_owned();
+                let sample = handover(Sample::new());
+                match bug {
+                    true => sample.event("zk-2", What::BroadcastBroken { how }),
+                    false => sample.event("zk-2", What::Leading { epoch: 2 }),
+                }
+            },
+        ),
+        twin(
             Kind::Unfair,
             ("newcomers are served before a waiter", "the queue keeps its order"),
             Setting { bypass_bound: Some(0), ..setting(0) },
