@@ -184,3 +184,37 @@ fn a_lost_reply_leaves_no_second_place() {
         });
     }
 }
+
+/// Two clients that take two locks, each in its own order, and wait for long.
+const OPPOSITE: &str = r#"
+schema = 1
+scenario = "zookeeper-single"
+seed = "0x1"
+
+[lock]
+name = "zookeeper"
+
+[topology]
+apps = 2
+
+[workload]
+slow-per-mille = 0
+locks = 2
+patience = "60s"
+"#;
+
+#[test]
+fn two_locks_in_opposite_order_wait_for_each_other_for_ever() {
+    install_senses();
+    each(OPPOSITE, |run| {
+        assert!(run.judgement.has_violation(Kind::Deadlock), "{}", told(run));
+        never_two_promises(run);
+        assert_eq!(ends(run), [], "both sessions live");
+    });
+    // Leases end by themselves, and with them the circle.
+    let leases = OPPOSITE.replace("zookeeper-single", "redis-single");
+    let leases = leases.replace("\"zookeeper\"", "\"redis\"");
+    each(&leases, |run| {
+        assert!(!run.judgement.found(Kind::Deadlock), "{}", told(run));
+    });
+}

@@ -339,6 +339,9 @@ pub struct Workload {
     /// How often a client acquires the lock again while it holds it, and gives it back as
     /// often: for locks that let their owner in again.
     pub reentries: u32,
+    /// How many locks a client takes for one sale: one; or two, and then every second client
+    /// takes them in the other order.
+    pub locks: u32,
 }
 
 /// A clock that is not true from the start.

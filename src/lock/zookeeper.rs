@@ -28,6 +28,7 @@
 //!   the leader made the places. A release wakes the one behind it and nobody else.
 //! - **Tokens that grow** ([`Promises::ordered_tokens`]): a grant's token is the zxid of its
 //!   place's creation. They have gaps.
+//!   A waiter whose session ends has lost its place, and is told so by an error.
 //! - **A lost reply leaves nothing behind.** The place is found again by its mark, and one
 //!   that is given up is deleted as often as it takes, in the background.
 //! - **A holder is told**, and told what: that its session *expired* (another may be in), or

@@ -132,6 +132,7 @@ mod tests {
                 patience: Micros(0),
                 deadline_check: false,
                 reentries: 0,
+                locks: 1,
             },
             clocks: Vec::new(),
             faults: faults.into_iter().map(at).collect(),

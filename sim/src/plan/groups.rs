@@ -11,7 +11,20 @@ pub const MAIN: &str = "main";
 const GROUPS: [(&str, &[&str]); 5] = [
     ("redis-", &[MAIN, "redis-connection", "redis-replication", "redis-replica"]),
     ("sentinel-", &[MAIN, "sentinel-link", "sentinel-client"]),
-    ("zk-", &[MAIN]),
+    (
+        "zk-",
+        &[
+            MAIN,
+            "zookeeper-connection",
+            "zookeeper-containers",
+            "zookeeper-election",
+            "zookeeper-follower",
+            "zookeeper-learner",
+            "zookeeper-log",
+            "zookeeper-sessions",
+            "zookeeper-snapshot",
+        ],
+    ),
     ("stock-", &[MAIN, "stock-connection"]),
     // `asyncs` is what the ZooKeeper client runs in, `session` what looks after its session.
     ("app-", &[MAIN, "asyncs", "redis-driver", "release", "renewer", "session"]),

@@ -364,6 +364,13 @@ pub const KEYS: &[Key] = &[
         |plan| plan.workload.reentries.to_string(),
         |plan| plan.workload.reentries > 0
     ),
+    key!(
+        "workload",
+        "locks",
+        |plan, raw| plan.workload.locks = raw.count(2)?,
+        |plan| plan.workload.locks.to_string(),
+        |plan| plan.workload.locks != 1
+    ),
 ];
 
 /// The sections of single settings, in the order in which they are written.

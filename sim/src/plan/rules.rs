@@ -197,6 +197,7 @@ fn sizes(plan: &Plan) -> Result<(), Problem> {
         ("topology.apps", u32::from(topology.apps), 1, 200),
         ("topology.latency-sigma", topology.latency_sigma_milli, 0, 3_000),
         ("workload.units", work.units, 1, 1_000_000),
+        ("workload.locks", work.locks, 1, 2),
         ("workload.slow-per-mille", work.slow_per_mille, 0, 1_000),
     ] {
         if number < least || number > most {

@@ -371,6 +371,7 @@ fn redis_failover() -> (Micros, LockPlan, Topology, Workload) {
         patience: Micros::from_secs(4),
         deadline_check: true,
         reentries: 0,
+        locks: 1,
     };
     (Micros::from_secs(10), lock, topology, workload)
 }
@@ -444,6 +445,7 @@ fn redis_long_lease() -> (Micros, LockPlan, Topology, Workload) {
         patience: minutes(120),
         deadline_check: true,
         reentries: 0,
+        locks: 1,
     };
     (minutes(240), lock, topology, workload)
 }

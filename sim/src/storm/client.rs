@@ -23,6 +23,9 @@ use crate::plan::{Micros, Operation, Workload};
 /// The lock of the sale. Its name is written into every record.
 pub const KEY: &str = "lock:sku-42";
 
+/// The other lock, of clients that take two: the buyer's account.
+pub const OTHER_KEY: &str = "lock:account-7";
+
 /// One client: what it needs besides its machine.
 #[derive(Clone)]
 pub struct Client {
@@ -40,6 +43,15 @@ pub struct Client {
     pub cancelling: Cancelling,
 }
 
+/// A lock in its holder's hands.
+struct Held {
+    guard: Guard,
+    attempt: Attempt,
+    owner: Owner,
+    /// The event of its grant.
+    granted: EventId,
+}
+
 impl Client {
     /// Works until it is stopped.
     pub async fn run(self, host: Host, lock: Arc<dyn Lock>, mut stock: StockClient) {
@@ -55,15 +67,40 @@ impl Client {
     }
 
     async fn round(&self, host: &Host, lock: &dyn Lock, stock: &mut StockClient) {
+        if self.workload.locks > 1 {
+            return self.round_of_two(host, lock, stock).await;
+        }
+        let Some(held) = self.take(host, lock, KEY).await else { return };
+        let inner = self.enter_again(lock, &held.attempt, &held.owner).await;
+        self.hold(host, held, inner, stock).await;
+    }
+
+    /// Takes both locks, in the order of this client, sells, gives both back.
+    async fn round_of_two(&self, host: &Host, lock: &dyn Lock, stock: &mut StockClient) {
+        let number = self.name.rsplit('-').next().and_then(|number| number.parse::<u32>().ok());
+        let turned = number.is_some_and(|number| number % 2 == 0);
+        let keys = if turned { [OTHER_KEY, KEY] } else { [KEY, OTHER_KEY] };
+        let Some(first) = self.take(host, lock, keys[0]).await else { return };
+        let Some(second) = self.take(host, lock, keys[1]).await else {
+            return self.give_back(host, first).await;
+        };
+        // The stock is guarded by its own lock, whichever came first.
+        let (of_stock, other) = if turned { (second, first) } else { (first, second) };
+        self.hold(host, of_stock, Vec::new(), stock).await;
+        self.give_back(host, other).await;
+    }
+
+    /// Acquires the lock `key`.
+    async fn take(&self, host: &Host, lock: &dyn Lock, name: &str) -> Option<Held> {
         let ordinal = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
         let attempt = Attempt { client: self.name.clone(), ordinal };
         let owner = Owner::named(attempt.to_string());
-        let key: Name = KEY.into();
+        let key: Name = name.into();
         let asked =
             What::AcquireInvoked { attempt: attempt.clone(), key: key.clone(), shared: false };
         let invoked = self.say(None, asked);
         let patience = Duration::from_micros(self.workload.patience.0);
-        let acquire = lock.acquire(KEY, &owner, patience);
+        let acquire = lock.acquire(name, &owner, patience);
         let occasion = (self.name.clone(), Operation::Acquire, ordinal);
         let result = self.cancelling.run(host, occasion, acquire).await;
         let dropped = || LockError::Indeterminate { reason: DROPPED.to_owned() };
@@ -71,10 +108,7 @@ impl Client {
         let outcome = outcome_of(&result);
         let returned = What::AcquireReturned { attempt: attempt.clone(), key, outcome };
         let granted = self.say(Some(invoked), returned);
-        if let Ok(guard) = result {
-            let inner = self.enter_again(lock, &attempt, &owner).await;
-            self.hold(host, guard, inner, &attempt, granted, stock).await;
-        }
+        result.ok().map(|guard| Held { guard, attempt, owner, granted })
     }
 
     /// Acquires again what it holds, as often as the workload says.
@@ -104,14 +138,14 @@ impl Client {
     async fn hold(
         &self,
         host: &Host,
-        guard: Guard,
+        held: Held,
         inner: Vec<(Guard, EventId)>,
-        attempt: &Attempt,
-        granted: EventId,
         stock: &mut StockClient,
     ) {
-        if let Some(reason) = self.sell_one(host, &guard, attempt, stock).await {
-            self.say(Some(granted), What::BeliefEnded { attempt: attempt.clone(), reason });
+        let attempt = held.attempt.clone();
+        if let Some(reason) = self.sell_one(host, &held.guard, &attempt, stock).await {
+            let ended = What::BeliefEnded { attempt: attempt.clone(), reason };
+            self.say(Some(held.granted), ended);
         }
         for (guard, granted) in inner.into_iter().rev() {
             let attempt = attempt.clone();
@@ -120,12 +154,17 @@ impl Client {
             let release = guard.release().await;
             self.say(Some(invoked), What::ReleaseReturned { attempt, release });
         }
+        self.give_back(host, held).await;
+    }
+
+    /// Releases what is held.
+    async fn give_back(&self, host: &Host, held: Held) {
+        let Held { guard, attempt, granted, .. } = held;
         let invoked = self.say(Some(granted), What::ReleaseInvoked { attempt: attempt.clone() });
         let occasion = (self.name.clone(), Operation::Release, attempt.ordinal);
         let release = self.cancelling.run(host, occasion, guard.release()).await;
         let dropped = || Release::Indeterminate { reason: DROPPED.to_owned() };
         let release = release.unwrap_or_else(dropped);
-        let attempt = attempt.clone();
         self.say(Some(invoked), What::ReleaseReturned { attempt, release });
     }
 

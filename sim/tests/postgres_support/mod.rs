@@ -121,8 +121,8 @@ impl Real {
         let options = format!(
             "-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={path} -c fsync=off"
         );
-        let started =
-            made && run(&format!("{PROGRAMS}/pg_ctl -D {path}/d -w -l {path}/log -o '{options}' start"));
+        let started = made
+            && run(&format!("{PROGRAMS}/pg_ctl -D {path}/d -w -l {path}/log -o '{options}' start"));
         if !started {
             eprintln!("SKIPPED: postgresql-15 could not be started");
             return None;

@@ -32,12 +32,16 @@ enum Stage {
 /// Why an attempt ended without a grant.
 enum Ended {
     Busy,
-    Failed(Failure),
+    /// Before it had a place.
+    Outside(Failure),
+    /// Its place is gone with its session: another would stand at the end of the queue, and
+    /// who waits must not be passed over without being told.
+    PlaceLost(Failure),
 }
 
 impl From<Failure> for Ended {
     fn from(failure: Failure) -> Ended {
-        Ended::Failed(failure)
+        Ended::PlaceLost(failure)
     }
 }
 
@@ -133,7 +137,8 @@ impl Queues {
             let failure = match self.stand_once(folder, owner, kind, patience, stage).await {
                 Ok(turned) => return Ok(turned),
                 Err(Ended::Busy) => return Err(LockError::Busy),
-                Err(Ended::Failed(failure)) => failure,
+                Err(Ended::PlaceLost(failure)) => return Err(failure.into()),
+                Err(Ended::Outside(failure)) => failure,
             };
             if patience.is_zero() || !failure.may_pass() {
                 return Err(failure.into());
@@ -151,10 +156,10 @@ impl Queues {
         patience: Duration,
         stage: &Mutex<Stage>,
     ) -> Result<Turned, Ended> {
-        let session = self.sessions.ready().await?;
+        let session = self.sessions.ready().await.map_err(Ended::Outside)?;
         set(stage, Stage::Asking);
         let place = Place::new(session, folder.clone(), kind);
-        let node = place.take(owner).await?;
+        let node = place.take(owner).await.map_err(Ended::Outside)?;
         loop {
             match place.turn(&node).await? {
                 Turn::Ours => break,
@@ -173,16 +178,19 @@ impl Queues {
 
 /// The facts of a grant.
 pub(super) fn grant(key: &str, owner: &Owner, node: &Node, held: &Held) -> Grant {
-    let (lease, margin) = (held.session().timeout(), held.session().margin());
     Grant {
         key: key.to_owned(),
         owner: owner.clone(),
         token: Some(node.token),
-        lease,
-        margin,
+        lease: WHILE_IT_LIVES,
+        margin: Duration::ZERO,
         asked_at: held.session().confirmed(),
     }
 }
+
+/// A place is kept for as long as its session lives: a grant has no lease of its own. Until
+/// when its holder may rely on the session, the guard asks the session.
+const WHILE_IT_LIVES: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
 
 /// Waits until the leader has confirmed the session recently: whoever was let in after a
 /// pause must not begin with a session that is over.

@@ -75,8 +75,9 @@ impl Broadcast {
                 breaks.extend(cut.map(|zxid| {
                     format!("{zxid:#x}, which was decided, was cut off from a server's log")
                 }));
+                // What it was sent it has yet to apply.
                 let server = self.server(name);
-                (server.logged, server.applied) = (*zxid, *zxid);
+                (server.logged, server.applied) = (*zxid, 0);
             }
             Observation::Leading { epoch } => breaks.extend(self.leads(name, *epoch)),
             _ => {}
@@ -120,7 +121,10 @@ impl Broadcast {
         if let Some(other) = other.filter(|other| other != name) {
             return Some(format!("epoch {epoch} has two leaders, {other} and {name}"));
         }
-        let (has, acknowledged) = (self.server(name).logged, self.acknowledged);
+        let server = self.server(name);
+        // All of its log is decided by that, and applied.
+        server.applied = server.logged;
+        let (has, acknowledged) = (server.logged, self.acknowledged);
         (has < acknowledged).then(|| {
             format!(
                 "a client was answered for {acknowledged:#x}, and the new leader's log ends with \
