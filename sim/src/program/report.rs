@@ -55,7 +55,7 @@ impl Files {
 
     /// Writes what is asked for, and says where it is.
     pub fn write(&self, source: &Source<'_>) -> Result<(), Failure> {
-        let files: [(&Option<PathBuf>, fn(&Source<'_>) -> String); 3] = [
+        let files: [(&Option<PathBuf>, Writer); 3] = [
             (&self.html, html::page),
             (&self.perfetto, perfetto::trace),
             (&self.mermaid, mermaid::diagram),
@@ -154,3 +154,6 @@ fn of_plan(path: &Path, files: &Files, explains: bool) -> Result<Verdict, Failur
     files.write(&source)?;
     Ok(verdict_with(&run, repetition))
 }
+
+/// Makes one sort of file of a run.
+type Writer = fn(&Source<'_>) -> String;

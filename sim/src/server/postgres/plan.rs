@@ -207,12 +207,15 @@ pub(crate) enum Rows {
     Query(Box<Select>, Vec<Node>),
 }
 
+/// Columns and what they become, and of which rows.
+pub(crate) type Assignments = (Vec<(usize, Node)>, Option<Node>);
+
 #[derive(Clone, Debug)]
 pub(crate) struct Conflict {
     /// The indexes that decide; of DO NOTHING without a target all.
     pub(crate) arbiters: Vec<RelationId>,
     /// What becomes of the row that is there: column and value over it and `excluded`.
-    pub(crate) update: Option<(Vec<(usize, Node)>, Option<Node>)>,
+    pub(crate) update: Option<Assignments>,
 }
 
 #[derive(Clone, Debug)]

@@ -20,7 +20,7 @@ fn moment(us: Option<i64>) -> Value {
 impl Environment<'_> {
     pub(super) fn view(&self, view: View) -> Vec<Row> {
         match view {
-            View::Locks => self.state.locks.lines().iter().map(|line| lock(line)).collect(),
+            View::Locks => self.state.locks.lines().iter().map(lock).collect(),
             View::Activity => {
                 let backends = self.state.backends.iter();
                 backends.map(|(pid, backend)| activity(*pid, backend)).collect()

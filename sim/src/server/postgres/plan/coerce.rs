@@ -104,7 +104,7 @@ pub(crate) fn change(
         (Value::Float(number), Type::Int2 | Type::Int4 | Type::Int8) => {
             let rounded = number.round_ties_even();
             let is_in =
-                rounded >= -9_223_372_036_854_775_808.0 && rounded < 9_223_372_036_854_775_808.0;
+                (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&rounded);
             if !is_in || !text::in_range(to, rounded as i64) {
                 return Err(out_of_range(to));
             }

@@ -271,10 +271,7 @@ impl Analyser<'_> {
         Ok(all)
     }
 
-    fn returning(
-        &mut self,
-        outputs: &[Output],
-    ) -> SqlResult<(Option<Vec<Node>>, Option<Vec<Field>>)> {
+    fn returning(&mut self, outputs: &[Output]) -> SqlResult<Returning> {
         if outputs.is_empty() {
             return Ok((None, None));
         }
@@ -343,3 +340,6 @@ impl Analyser<'_> {
         Ok((Modify { table, select, set, deletes: true, checks, returning }, fields))
     }
 }
+
+/// What RETURNING gives, and how its columns are called.
+type Returning = (Option<Vec<Node>>, Option<Vec<Field>>);

@@ -313,11 +313,14 @@ fn finish_definitions(state: &mut State, transaction: &Transaction) {
                     relation.created_by = None;
                 }
             }
-            Undo::Dropped(id) => {
-                if state.catalogue.get(*id).is_some_and(|relation| relation.dropped_by.is_some()) {
-                    state.heaps.remove(id);
-                    state.catalogue.remove(*id);
-                }
+            Undo::Dropped(id)
+                if state
+                    .catalogue
+                    .get(*id)
+                    .is_some_and(|relation| relation.dropped_by.is_some()) =>
+            {
+                state.heaps.remove(id);
+                state.catalogue.remove(*id);
             }
             _ => {}
         }

@@ -172,10 +172,8 @@ impl Session {
                 continue;
             }
             let until = [look, limit].into_iter().flatten().min();
-            if let Err(error) = self.pause(until).await {
-                // What was granted in the same instant is given back with the statement.
-                return Err(error);
-            }
+            // What was granted in the same instant as an error is given back with the statement.
+            self.pause(until).await?;
         }
     }
 

@@ -259,13 +259,8 @@ impl Parser {
             return Ok(Output::Star { at, table });
         }
         let expr = self.expr()?;
-        let name = if self.accept("as") {
-            Some(self.label()?)
-        } else if self.is_bare_label() {
-            Some(self.label()?)
-        } else {
-            None
-        };
+        let name =
+            if self.accept("as") || self.is_bare_label() { Some(self.label()?) } else { None };
         Ok(Output::Expr { expr, name })
     }
 
