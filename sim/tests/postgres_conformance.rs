@@ -60,7 +60,8 @@ async fn settle(control: &Client, sessions: &mut [Session], lines: &mut Vec<Stri
                 answers.push(format!("   {at} -> {answer}"));
                 quiet = 0;
             } else if session.pending.is_some() {
-                let blockers = told(control, &format!("SELECT pg_blocking_pids({})", session.pid)).await;
+                let blockers =
+                    told(control, &format!("SELECT pg_blocking_pids({})", session.pid)).await;
                 if blockers.starts_with("({}") {
                     quiet = 0;
                 }
