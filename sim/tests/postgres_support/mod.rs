@@ -5,11 +5,12 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockstorm::Host;
 use lockstorm_sim::disk::{self, Disk};
 use lockstorm_sim::server::postgres::observe::Unobserved;
-use lockstorm_sim::server::postgres::{Server, Settings};
+use lockstorm_sim::server::postgres::{Control, Server, Settings};
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
@@ -20,13 +21,25 @@ pub fn on_tokio<T>(test: impl Future<Output = T>) -> T {
 
 /// A client of the server at a port.
 pub async fn connect(port: u16) -> Client {
-    let stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    try_connect(port).await.unwrap()
+}
+
+pub async fn try_connect(port: u16) -> Option<Client> {
+    connect_closable(port).await.map(|(client, _)| client)
+}
+
+/// A client and the task that has its socket: whoever aborts it closes that.
+pub async fn connect_closable(port: u16) -> Option<(Client, JoinHandle<()>)> {
+    let stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.ok()?;
     stream.set_nodelay(true).unwrap();
     let mut config = tokio_postgres::Config::new();
     config.user("postgres").dbname("postgres");
-    let (client, connection) = config.connect_raw(stream, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
+    let (client, connection) = config.connect_raw(stream, NoTls).await.ok()?;
+    let task = tokio::spawn(async move {
+        // How it ended is told to the client.
+        let _ = connection.await;
+    });
+    Some((client, task))
 }
 
 /// What a statement gave: rows, the number of rows, or the code of its error.
@@ -47,23 +60,42 @@ pub async fn told(client: &Client, statement: &str) -> String {
     }
 }
 
-/// A server of ours.
+/// A server of ours, and the disk that outlives it.
 pub struct Ours {
     pub port: u16,
+    pub disk: Disk,
+    pub control: Control,
     task: JoinHandle<()>,
 }
 
 impl Ours {
     pub async fn start() -> Ours {
+        Ours::start_on(Disk::new(disk::Settings::default(), 0, "pg-1"), Settings::default()).await
+    }
+
+    /// A server over a disk that may hold what another left there.
+    pub async fn start_on(disk: Disk, settings: Settings) -> Ours {
         let host = Host::tokio("pg-1");
         let listener = host.listen(0).await.unwrap();
         let port = listener.port();
-        let files = Disk::new(disk::Settings::default(), 0, "pg-1").mount(&host);
-        let server = Server::new(host, Settings::default(), files, Arc::new(Unobserved));
+        let server = Server::new(host.clone(), settings, disk.mount(&host), Arc::new(Unobserved));
+        let control = server.control();
         let task = tokio::spawn(async move {
             server.run_on(listener).await.unwrap();
         });
-        Ours { port, task }
+        let ours = Ours { port, disk, control, task };
+        // Whoever comes before it has read its log is told to come later.
+        while try_connect(port).await.is_none() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        ours
+    }
+
+    /// Ends it as a crash of its process does.
+    pub async fn crash(mut self) -> Disk {
+        self.task.abort();
+        let _ = (&mut self.task).await;
+        self.disk.clone()
     }
 }
 

@@ -36,6 +36,8 @@ pub(crate) enum Need {
     Lock { tag: Tag, mode: Mode, scope: Scope },
     /// This moment of the monotonic clock.
     Sleep(std::time::Duration),
+    /// Nothing: it would wait in a circle with this session.
+    Deadlock { tag: Tag, mode: Mode, other: super::transaction::Pid, other_mode: Mode },
     /// The standby is a primary.
     Promotion,
 }

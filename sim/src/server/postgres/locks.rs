@@ -7,6 +7,8 @@
 
 mod deadlock;
 
+pub(crate) use deadlock::Step;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -85,6 +87,12 @@ pub(crate) enum Acquired {
     Busy,
     /// The session is in the queue.
     Queued,
+    /// A waiter in the queue holds what excludes this, and waits for what the session
+    /// holds: nobody need wait to see that.
+    Deadlock {
+        other: Pid,
+        other_mode: Mode,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -194,6 +202,13 @@ impl Locks {
         if !waits {
             self.forget_if_empty(tag);
             return Acquired::Busy;
+        }
+        let circle = lock.queue.iter().find(|waiter| {
+            let held = lock.granted.get(&waiter.pid).copied().unwrap_or(0);
+            conflicts(waiter.mode) & mine != 0 && conflicts(mode) & held != 0
+        });
+        if let Some(waiter) = circle {
+            return Acquired::Deadlock { other: waiter.pid, other_mode: waiter.mode };
         }
         let place = place.unwrap_or(lock.queue.len());
         lock.queue.insert(place, Waiter { pid, mode, scope });

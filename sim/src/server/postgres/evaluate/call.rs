@@ -163,6 +163,9 @@ impl Environment<'_> {
         match acquired {
             Acquired::Granted => self.tell_advisory(tag, mode, scope),
             Acquired::Busy => return Ok(Value::Bool(false)),
+            Acquired::Deadlock { other, other_mode } => {
+                return Err(Stop::Wait(Need::Deadlock { tag, mode, other, other_mode }));
+            }
             Acquired::Queued => {
                 let session = self.state.session(pid);
                 if let Some(key) = advisory_key(tag) {

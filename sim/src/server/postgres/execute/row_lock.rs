@@ -101,6 +101,34 @@ impl Environment<'_> {
             .any(|member| !member.writes && member.lock >= lock && self.core.is_mine(member.xid))
     }
 
+    /// As [`meet`](Self::meet), for a lock: FOR KEY SHARE is let through by updates that left
+    /// the key alone, committed ones too, if it is by all versions that follow.
+    fn meet_to_lock(&self, table: u32, tuple: TupleId, lock: RowLock, command: u32) -> Met {
+        let met = self.meet(table, tuple, lock, command);
+        let found = self.state.tuple(table, tuple);
+        let writer = found.and_then(Tuple::writer);
+        let passes = lock == RowLock::KeyShare
+            && matches!(met, Met::Free | Met::Replaced(_))
+            && writer.is_some_and(|writer| !excludes(writer.lock, lock));
+        if !passes {
+            return met;
+        }
+        let mut next = found.and_then(|found| found.next);
+        while let Some(found) = next.and_then(|id| self.state.tuple(table, id)) {
+            let others = found.members.iter().filter(|member| !self.core.is_mine(member.xid));
+            for member in others.filter(|member| excludes(member.lock, lock)) {
+                if self.state.running.contains(member.xid) {
+                    return Met::Held(member.xid);
+                }
+                if member.writes {
+                    return found.next.map_or(Met::Deleted, Met::Replaced);
+                }
+            }
+            next = found.next;
+        }
+        Met::Free
+    }
+
     /// Puts the lock into the version's header, and into those that follow it.
     pub(super) fn mark_locked(&mut self, table: &Arc<Table>, tuple: TupleId, lock: RowLock) {
         let xid = self.core.xid(self.shared, self.state);
@@ -230,7 +258,7 @@ impl Session {
         let mut is_queued = false;
         let wanted = loop {
             let met = self.environment(|environment| {
-                let met = environment.meet(table.id, tuple, lock, command);
+                let met = environment.meet_to_lock(table.id, tuple, lock, command);
                 if let Some(found) = environment.state.tuple(table.id, tuple)
                     && matches!(met, Met::Free | Met::Held(_))
                 {

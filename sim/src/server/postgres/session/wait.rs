@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::Session;
 use crate::server::postgres::error::{SqlError, SqlResult};
 use crate::server::postgres::evaluate::{Environment, Need};
-use crate::server::postgres::locks::{Acquired, MODE_NAMES, Mode, Scope, Tag};
+use crate::server::postgres::locks::{Acquired, MODE_NAMES, Mode, Scope, Step, Tag};
+use crate::server::postgres::transaction::Pid;
 use crate::server::postgres::value::Value;
 
 impl Session {
@@ -92,13 +93,16 @@ impl Session {
                 slept
             }
             Need::Lock { tag, mode, scope } => {
-                self.wait_in_queue(tag, mode).await?;
+                self.wait_in_queue(tag).await?;
                 let shared = self.shared.clone();
                 let mut state = shared.lock();
                 let environment =
                     Environment { shared: &shared, state: &mut state, core: &mut self.core };
                 environment.tell_advisory(tag, mode, scope);
                 Ok(Value::Void)
+            }
+            Need::Deadlock { tag, mode, other, other_mode } => {
+                Err(self.early_deadlock(tag, mode, (other, other_mode)))
             }
             Need::Promotion => loop {
                 {
@@ -123,13 +127,16 @@ impl Session {
     pub(crate) async fn lock(&mut self, tag: Tag, mode: Mode, scope: Scope) -> SqlResult<()> {
         let acquired = self.shared.lock().locks.acquire(self.core.pid, tag, mode, scope, true);
         match acquired {
-            Acquired::Queued => self.wait_in_queue(tag, mode).await,
+            Acquired::Queued => self.wait_in_queue(tag).await,
+            Acquired::Deadlock { other, other_mode } => {
+                Err(self.early_deadlock(tag, mode, (other, other_mode)))
+            }
             _ => Ok(()),
         }
     }
 
     /// Waits in the queue where the session stands until the lock is its own.
-    async fn wait_in_queue(&mut self, tag: Tag, mode: Mode) -> SqlResult<()> {
+    async fn wait_in_queue(&mut self, tag: Tag) -> SqlResult<()> {
         let name = match tag {
             Tag::Relation(_) => "relation",
             Tag::Tuple(..) => "tuple",
@@ -137,7 +144,7 @@ impl Session {
             _ => "advisory",
         };
         self.set_wait(Some(("Lock", name)));
-        let waited = self.wait_granted(tag, mode).await;
+        let waited = self.wait_granted().await;
         if waited.is_err() {
             self.shared.lock().locks.stop_waiting(self.core.pid);
         }
@@ -149,7 +156,7 @@ impl Session {
         waited
     }
 
-    async fn wait_granted(&mut self, tag: Tag, mode: Mode) -> SqlResult<()> {
+    async fn wait_granted(&mut self) -> SqlResult<()> {
         let began = self.shared.host.monotonic();
         let default = self.shared.settings.deadlock_timeout;
         let patience = match self.core.parameters.is("deadlock_timeout", "1s") {
@@ -168,30 +175,44 @@ impl Session {
             }
             if look.is_some_and(|look| now >= look) {
                 look = None;
-                self.look_for_deadlock(tag, mode)?;
+                self.look_for_deadlock()?;
                 continue;
             }
             let until = [look, limit].into_iter().flatten().min();
-            // What was granted in the same instant as an error is given back with the statement.
             self.pause(until).await?;
         }
     }
 
-    fn look_for_deadlock(&mut self, _tag: Tag, _mode: Mode) -> SqlResult<()> {
+    fn look_for_deadlock(&mut self) -> SqlResult<()> {
         let mut state = self.shared.lock();
-        let Some(circle) = state.locks.deadlock(self.core.pid) else { return Ok(()) };
-        let lines: Vec<String> = circle
-            .iter()
-            .map(|step| {
-                let mode = MODE_NAMES[usize::from(step.mode)];
-                let (pid, what, blocker) = (step.pid, described(step.tag), step.blocker);
-                format!("Process {pid} waits for {mode} on {what}; blocked by process {blocker}.")
-            })
-            .collect();
-        Err(SqlError::new("40P01", "deadlock detected")
-            .detail(lines.join("\n"))
-            .hint("See server log for query details."))
+        match state.locks.deadlock(self.core.pid) {
+            None => Ok(()),
+            Some(circle) => Err(deadlock(&circle)),
+        }
     }
+
+    /// A circle of two that was seen without waiting.
+    pub(crate) fn early_deadlock(&self, tag: Tag, mode: Mode, other: (Pid, Mode)) -> SqlError {
+        let pid = self.core.pid;
+        deadlock(&[
+            Step { pid, tag, mode, blocker: other.0 },
+            Step { pid: other.0, tag, mode: other.1, blocker: pid },
+        ])
+    }
+}
+
+fn deadlock(circle: &[Step]) -> SqlError {
+    let lines: Vec<String> = circle
+        .iter()
+        .map(|step| {
+            let mode = MODE_NAMES[usize::from(step.mode)];
+            let (pid, what, blocker) = (step.pid, described(step.tag), step.blocker);
+            format!("Process {pid} waits for {mode} on {what}; blocked by process {blocker}.")
+        })
+        .collect();
+    SqlError::new("40P01", "deadlock detected")
+        .detail(lines.join("\n"))
+        .hint("See server log for query details.")
 }
 
 /// The number of the database in what describes locks.

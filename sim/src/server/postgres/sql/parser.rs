@@ -11,8 +11,11 @@ use super::ast::{Name, Parsed, TypeName};
 use super::lexer::{Placed, Token, tokens};
 use crate::server::postgres::error::{SqlError, SqlResult};
 
-/// How deep expressions and queries may nest; PostgreSQL's limit is its stack.
-const DEPTH: u16 = 400;
+/// How deep parentheses and queries may nest; PostgreSQL's limit is its stack, and so is
+/// this, of a thread of 2 MiB with room for what is below it.
+const DEPTH: u16 = 80;
+/// How many operators may stand in a row, and how deep an expression may be in all.
+const OPERATORS: u16 = 250;
 
 /// All statements of a text.
 pub(crate) fn parse(text: &Arc<str>) -> SqlResult<Vec<Parsed>> {
@@ -402,6 +405,6 @@ impl Parser {
 
 fn too_deep(at: usize) -> SqlError {
     SqlError::new("54001", "stack depth limit exceeded")
-        .hint("The simulated server nests expressions and queries 400 deep.")
+        .hint("The simulated server nests parentheses and queries 80 deep, operators 250.")
         .at(at)
 }

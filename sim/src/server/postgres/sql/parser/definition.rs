@@ -164,6 +164,10 @@ impl Parser {
                 return Err(self.unsupported("this form of constraint"));
             }
             let columns = self.placed_names()?;
+            // What an index holds beside its key changes nothing that is seen.
+            if is_primary && self.accept("include") {
+                self.placed_names()?;
+            }
             TableConstraint::Key { name, columns, is_primary, at }
         } else if self.is_word("foreign") || self.is_word("exclude") {
             return Err(self.unsupported("foreign keys and exclusion constraints"));

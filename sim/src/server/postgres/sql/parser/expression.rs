@@ -1,6 +1,6 @@
 //! Expressions, by PostgreSQL's precedence.
 
-use super::{DEPTH, JOINING, Parser, RESERVED, too_deep};
+use super::{JOINING, OPERATORS, Parser, RESERVED, too_deep};
 use crate::server::postgres::error::{SqlError, SqlResult};
 use crate::server::postgres::sql::ast::{Expr, ExprKind, TypeName};
 use crate::server::postgres::sql::lexer::Token;
@@ -36,7 +36,7 @@ impl Expr {
 
     pub(super) fn new(at: usize, kind: ExprKind) -> SqlResult<Expr> {
         let deepest = Expr::children(&kind).iter().map(|child| child.depth).max().unwrap_or(0);
-        if deepest >= DEPTH {
+        if deepest >= OPERATORS {
             return Err(too_deep(at));
         }
         Ok(Expr { at, depth: deepest + 1, kind })
