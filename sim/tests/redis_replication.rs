@@ -271,15 +271,43 @@ fn ours_follows_a_real_server() {
 fn what_ours_cannot_hold_is_refused() {
     on_tokio(async {
         let Some(real) = Real::start(&[]).await else { return };
-        let library = "#!lua name=l\\nredis.register_function('f', function() return 1 end)";
-        lines(real.port, &[&format!("FUNCTION LOAD \"{library}\"")]).await;
-        let replica = Ours::start().await;
+        lines(real.port, &[&format!("SET large {}", "x".repeat(20_000))]).await;
+        let settings = Settings { resync_limit_bytes: 10_000, ..Settings::default() };
+        let replica = Ours::start_with(settings, ConfigFile::new(), Arc::new(Unobserved)).await;
         lines(replica.port, &["SET mine x"]).await;
         lines(replica.port, &[&format!("REPLICAOF 127.0.0.1 {}", real.port)]).await;
         tokio::time::sleep(Duration::from_millis(1_500)).await;
         let mut client = Client::connect(replica.port).await;
         assert_eq!(info(&mut client, "master_link_status").await, "down");
         assert_eq!(text(&client.line("GET mine").await), "x");
+    });
+}
+
+/// Libraries of functions are part of the data set: in the file and in the stream, both ways.
+#[test]
+fn functions_follow_the_data_set() {
+    on_tokio(async {
+        let library = |name: &str, answer: &str| {
+            let body = format!(
+                "redis.register_function('{name}', function(keys) return '{answer}' .. keys[1] end)"
+            );
+            format!("FUNCTION LOAD REPLACE \"#!lua name={name}\\n{body}\"")
+        };
+        for ours_leads in [true, false] {
+            let Some(real) = Real::start(&[]).await else { return };
+            let ours = Ours::start().await;
+            let (master, replica) =
+                if ours_leads { (ours.port, real.port) } else { (real.port, ours.port) };
+            lines(master, &[&library("before", "1")]).await;
+            lines(replica, &[&format!("REPLICAOF 127.0.0.1 {master}")]).await;
+            caught_up(master, replica).await;
+            lines(master, &[&library("after", "2")]).await;
+            caught_up(master, replica).await;
+            lines(replica, &["REPLICAOF NO ONE"]).await;
+            let mut client = Client::connect(replica).await;
+            assert_eq!(text(&client.line("FCALL before 1 k").await), "1k", "{ours_leads}");
+            assert_eq!(text(&client.line("FCALL after 1 k").await), "2k", "{ours_leads}");
+        }
     });
 }
 
