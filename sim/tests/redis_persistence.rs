@@ -362,6 +362,7 @@ fn a_disk_that_fails_ends_always_and_has_the_others_refuse_writes() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a real server is waited for in real time")]
 fn while_the_disk_hangs_always_answers_nobody_and_everysec_answers_for_a_while() {
     on_tokio(async {
         let stalled = Ailment { stalled: true, ..Ailment::default() };
