@@ -333,6 +333,8 @@ fn every_task_group_can_be_paused() {
         ("app-1", "redis-driver"),
         ("app-1", "release"),
         ("app-1", "renewer"),
+        ("app-1", "asyncs"),
+        ("app-1", "session"),
     ];
     let known: usize = ["redis-1", "sentinel-1", "stock-1", "app-1"]
         .map(|node| lockstorm_sim::plan::groups::of_node(node).len())
@@ -351,6 +353,11 @@ fn every_task_group_can_be_paused() {
             "release" => text.replace("2s", "5s"),
             // Only a lock that renews has one.
             "renewer" => format!("{text}[lock]\nname = \"redis-watchdog\"\nlease = \"1s\"\n"),
+            // Those of the client of ZooKeeper.
+            "asyncs" | "session" => {
+                let text = text.replace("redis-failover", "zookeeper-three");
+                format!("{text}[lock]\nname = \"zookeeper\"\n")
+            }
             _ => text,
         };
         let plan = file::parse("the test's plan", &text).unwrap();
