@@ -1,9 +1,11 @@
 //! What becomes of an operation that is cut off half-way: its reply lost after it was
 //! applied, its future dropped, its program hanging while the rest of its node goes on?
 
+use lockstorm_interpose::Senses;
 use lockstorm_sim::check::{Kind, Verdict};
 use lockstorm_sim::engine::Engine;
 use lockstorm_sim::engine::event::EventEngine;
+use lockstorm_sim::engine::senses;
 use lockstorm_sim::engine::turmoil::Turmoil;
 use lockstorm_sim::history::event::FaultFamily;
 use lockstorm_sim::history::{AcquireOutcome, Event, What};
@@ -319,6 +321,9 @@ fn wherever_an_operation_is_cut_off_nothing_is_granted_twice_or_leaked() {
 /// Every group that plans know is one that programs have: a pause of it shows.
 #[test]
 fn every_task_group_can_be_paused() {
+    // The client of ZooKeeper asks the C library.
+    let (monotonic_ns, wall_ns) = (senses::monotonic_ns, senses::wall_ns);
+    lockstorm_interpose::install(Senses { monotonic_ns, wall_ns, entropy: senses::entropy });
     let groups = [
         ("redis-1", "main"),
         ("redis-1", "redis-connection"),

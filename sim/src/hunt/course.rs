@@ -6,7 +6,7 @@
 //!
 //! What there is to try: *fault-free runs*, of which one gives the moments at which faults can
 //! strike (whoever fails without a fault is told of first); *single faults*, every one at
-//! every moment ([`certificate`]), in the order of [`rank`](super::rank); *pairs* of two that
+//! every moment ([`certificate`]), in the order of [`rank`]; *pairs* of two that
 //! each did something in the same lock cycle and broke nothing alone, those first that came
 //! near the lock ([`pairs`](super::pairs)); and the *swarm* of drawn plans.
 //!
