@@ -270,9 +270,10 @@ fn a_diagram_has_one_statement_a_line() {
         let mut depth = 0;
         for line in lines.map(str::trim_start) {
             depth += i32::from(line.starts_with("rect ")) - i32::from(line == "end");
-            let known = ["participant n", "rect rgba(", "Note over n", "n"]
-                .iter()
-                .any(|s| line.starts_with(s));
+            // `run`: of one that has nothing to tell but its verdict.
+            let statements =
+                ["participant n", "participant run", "rect rgba(", "Note over n", "Note over run"];
+            let known = statements.into_iter().chain(["n"]).any(|s| line.starts_with(s));
             assert!(known || line == "end", "{line}");
             assert!(!line.contains("<script") && !line.contains('\u{0}'), "{line}");
         }
