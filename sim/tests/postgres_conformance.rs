@@ -145,3 +145,210 @@ fn generated_schedules() {
         assert!(different.is_empty(), "{} of {count} differ\n{shown}", different.len());
     });
 }
+
+/// The anomalies of Hermitage (M. Kleppmann), by its names: schedules of two or three
+/// sessions; `BEGIN` stands for the isolation level that is tried.
+const ANOMALIES: &[(&str, &[(usize, &str)])] = &[
+    (
+        "G0 write cycles",
+        &[
+            (0, "BEGIN"),
+            (1, "BEGIN"),
+            (0, "UPDATE t SET v = 11 WHERE id = 1"),
+            (1, "UPDATE t SET v = 12 WHERE id = 1"),
+            (0, "UPDATE t SET v = 21 WHERE id = 2"),
+            (0, "COMMIT"),
+            (2, "SELECT id, v FROM t ORDER BY id"),
+            (1, "UPDATE t SET v = 22 WHERE id = 2"),
+            (1, "COMMIT"),
+        ],
+    ),
+    (
+        "G1a aborted reads",
+        &[
+            (0, "BEGIN"),
+            (1, "BEGIN"),
+            (0, "UPDATE t SET v = 101 WHERE id = 1"),
+            (1, "SELECT id, v FROM t ORDER BY id"),
+            (0, "ROLLBACK"),
+            (1, "SELECT id, v FROM t ORDER BY id"),
+            (1, "COMMIT"),
+        ],
+    ),
+    (
+        "G1b intermediate reads",
+        &[
+            (0, "BEGIN"),
+            (1, "BEGIN"),
+            (0, "UPDATE t SET v = 101 WHERE id = 1"),
+            (1, "SELECT id, v FROM t ORDER BY id"),
+            (0, "UPDATE t SET v = 11 WHERE id = 1"),
+            (0, "COMMIT"),
+            (1, "SELECT id, v FROM t ORDER BY id"),
+            (1, "COMMIT"),
+        ],
+    ),
+    (
+        "G1c circular information flow",
+        &[
+            (0, "BEGIN"),
+            (1, "BEGIN"),
+            (0, "UPDATE t SET v = 11 WHERE id = 1"),
+            (1, "UPDATE t SET v = 22 WHERE id = 2"),
+            (0, "SELECT v FROM t WHERE id = 2"),
+            (1, "SELECT v FROM t WHERE id = 1"),
+            (0, "COMMIT"),
+            (1, "COMMIT"),
+        ],
+    ),
+    (
+        "OTV observed transaction vanishes",
+        &[
+            (0, "BEGIN"),
+            (1, "BEGIN"),
+            (2, "BEGIN"),
+            (0, "UPDATE t SET v = 11 WHERE id = 1"),
+            (0, "UPDATE t SET v = 19 WHERE id = 2"),
+            (1, "UPDATE t SET v = 12 WHERE id = 1"),
+            (0, "COMMIT"),
+            (2, "SELECT id, v FROM t ORDER BY id"),
+            (1, "UPDATE t SET v = 18 WHERE id = 2"),
+            (2, "SELECT id, v FROM t ORDER BY id"),
+            (1, "COMMIT"),
+            (2, "SELECT id, v FROM t ORDER BY id"),
+            (2, "COMMIT"),
+        ],
+    ),
+    (
+        "PMP predicate-many-preceders",
+        &[
+            (0, "BEGIN"),
+            (1, "BEGIN"),
+            (0, "SELECT id, v FROM t WHERE v = 40"),
+            (1, "INSERT INTO t VALUES (4, 40, 4)"),
+            (1, "COMMIT"),
+            (0, "SELECT id, v FROM t WHERE v % 3 = 1 ORDER BY id"),
+            (0, "COMMIT"),
+        ],
+    ),
+    (
+        "PMP of a write predicate",
+        &[
+            (0, "BEGIN"),
+            (1, "BEGIN"),
+            (0, "UPDATE t SET v = v + 10"),
+            (1, "DELETE FROM t WHERE v = 20"),
+            (0, "COMMIT"),
+            (1, "SELECT id, v FROM t ORDER BY id"),
+            (1, "COMMIT"),
+        ],
+    ),
+    (
+        "P4 lost update",
+        &[
+            (0, "BEGIN"),
+            (1, "BEGIN"),
+            (0, "SELECT v FROM t WHERE id = 1"),
+            (1, "SELECT v FROM t WHERE id = 1"),
+            (0, "UPDATE t SET v = 11 WHERE id = 1"),
+            (1, "UPDATE t SET v = 11 WHERE id = 1"),
+            (0, "COMMIT"),
+            (1, "COMMIT"),
+        ],
+    ),
+    (
+        "G-single read skew",
+        &[
+            (0, "BEGIN"),
+            (1, "BEGIN"),
+            (0, "SELECT v FROM t WHERE id = 1"),
+            (1, "SELECT v FROM t WHERE id = 1"),
+            (1, "SELECT v FROM t WHERE id = 2"),
+            (1, "UPDATE t SET v = 12 WHERE id = 1"),
+            (1, "UPDATE t SET v = 18 WHERE id = 2"),
+            (1, "COMMIT"),
+            (0, "SELECT v FROM t WHERE id = 2"),
+            (0, "COMMIT"),
+        ],
+    ),
+    (
+        "G-single of a predicate",
+        &[
+            (0, "BEGIN"),
+            (1, "BEGIN"),
+            (0, "SELECT id, v FROM t WHERE v % 5 = 0 ORDER BY id"),
+            (1, "UPDATE t SET v = 12 WHERE v = 10"),
+            (1, "COMMIT"),
+            (0, "SELECT id, v FROM t WHERE v % 3 = 0 ORDER BY id"),
+            (0, "COMMIT"),
+        ],
+    ),
+    (
+        "G-single of a write predicate",
+        &[
+            (0, "BEGIN"),
+            (1, "BEGIN"),
+            (0, "SELECT v FROM t WHERE id = 1"),
+            (1, "SELECT id, v FROM t ORDER BY id"),
+            (1, "UPDATE t SET v = 12 WHERE id = 1"),
+            (1, "UPDATE t SET v = 18 WHERE id = 2"),
+            (1, "COMMIT"),
+            (0, "DELETE FROM t WHERE v = 20"),
+            (0, "SELECT id, v FROM t ORDER BY id"),
+            (0, "COMMIT"),
+        ],
+    ),
+    (
+        "G2-item write skew",
+        &[
+            (0, "BEGIN"),
+            (1, "BEGIN"),
+            (0, "SELECT id, v FROM t WHERE id IN (1, 2) ORDER BY id"),
+            (1, "SELECT id, v FROM t WHERE id IN (1, 2) ORDER BY id"),
+            (0, "UPDATE t SET v = 11 WHERE id = 1"),
+            (1, "UPDATE t SET v = 21 WHERE id = 2"),
+            (0, "COMMIT"),
+            (1, "COMMIT"),
+        ],
+    ),
+    (
+        "G2 anti-dependency cycles",
+        &[
+            (0, "BEGIN"),
+            (1, "BEGIN"),
+            (0, "SELECT id, v FROM t WHERE v % 3 = 0 ORDER BY id"),
+            (1, "SELECT id, v FROM t WHERE v % 3 = 0 ORDER BY id"),
+            (0, "INSERT INTO t VALUES (4, 42, 4)"),
+            (1, "INSERT INTO t VALUES (5, 42, 5)"),
+            (0, "COMMIT"),
+            (1, "COMMIT"),
+            (2, "SELECT id, v FROM t WHERE v % 3 = 0 ORDER BY id"),
+        ],
+    ),
+];
+
+#[test]
+fn the_anomalies_of_hermitage_at_two_levels() {
+    on_tokio(async {
+        let real = Real::start().await;
+        let ours = Ours::start().await;
+        let mut written = Vec::new();
+        for (name, steps) in ANOMALIES {
+            for level in ["READ COMMITTED", "REPEATABLE READ"] {
+                let statement = |text: &str| match text {
+                    "BEGIN" => format!("BEGIN ISOLATION LEVEL {level}"),
+                    other => other.to_owned(),
+                };
+                let schedule: Vec<(usize, String)> =
+                    steps.iter().map(|(at, text)| (*at, statement(text))).collect();
+                let found = run(ours.port, &schedule).await;
+                if let Some(real) = &real {
+                    let expected = run(real.port, &schedule).await;
+                    assert_eq!(found, expected, "{name} at {level}");
+                }
+                written.push(format!("# {name}, {level}\n{}", found.join("\n")));
+            }
+        }
+        insta::assert_snapshot!("hermitage", written.join("\n\n"));
+    });
+}

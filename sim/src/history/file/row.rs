@@ -102,6 +102,7 @@ enum Tag {
     RenewInvoked,
     RenewReturned,
     RecordSet,
+    LeaseBegan,
     WaitBegan,
     RecordRefused,
     RecordExtended,
@@ -177,6 +178,7 @@ impl Row<'_> {
             | Tag::RenewInvoked
             | Tag::RenewReturned => self.of_client(names),
             Tag::RecordSet
+            | Tag::LeaseBegan
             | Tag::WaitBegan
             | Tag::RecordRefused
             | Tag::RecordExtended
@@ -259,6 +261,7 @@ impl Row<'_> {
                 lease_us: self.lease_us,
                 shared: self.shared.unwrap_or(false),
             },
+            Tag::LeaseBegan => What::LeaseBegan { key, owner },
             Tag::WaitBegan => What::WaitBegan { key, owner },
             Tag::RecordRefused => {
                 What::RecordRefused { key, owner, held_by: name(self.held_by, "held_by", names)? }
