@@ -104,6 +104,7 @@ enum Tag {
     RecordSet,
     LeaseBegan,
     WaitBegan,
+    WaitEnded,
     RecordRefused,
     RecordExtended,
     RecordReleased,
@@ -180,6 +181,7 @@ impl Row<'_> {
             Tag::RecordSet
             | Tag::LeaseBegan
             | Tag::WaitBegan
+            | Tag::WaitEnded
             | Tag::RecordRefused
             | Tag::RecordExtended
             | Tag::RecordReleased
@@ -263,6 +265,7 @@ impl Row<'_> {
             },
             Tag::LeaseBegan => What::LeaseBegan { key, owner },
             Tag::WaitBegan => What::WaitBegan { key, owner },
+            Tag::WaitEnded => What::WaitEnded { key, owner },
             Tag::RecordRefused => {
                 What::RecordRefused { key, owner, held_by: name(self.held_by, "held_by", names)? }
             }
