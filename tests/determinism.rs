@@ -34,6 +34,25 @@ fn twice_in_one_process_the_trace_of_a_storm_of_zookeeper_is_the_same() {
 }
 
 #[test]
+fn twice_with_statements_and_portals_in_use_the_trace_is_the_same() {
+    // Sessions, rows and sales of PostgreSQL; the client numbers nothing across runs.
+    let cases = [
+        ("postgres-single", "pg-for-update"),
+        ("postgres-failover", "pg-lock-table"),
+        ("postgres-failover", "pg-optimistic"),
+    ];
+    for (scenario, lock) in cases {
+        for seed in 0..6 {
+            let plan = Plan::from_seed(scenario, lock, Fence::Off, Seed(seed)).unwrap();
+            let first = storm::run(&plan, &EventEngine);
+            let second = storm::run(&plan, &EventEngine);
+            assert_eq!(first.history, second.history, "{scenario} {lock} {seed}");
+            assert_eq!(first.trace_hash, second.trace_hash, "{scenario} {lock} {seed}");
+        }
+    }
+}
+
+#[test]
 fn beside_other_storms_the_trace_is_the_same() {
     let plan = |seed| Plan::from_seed("redis-failover", "redis", Fence::Off, Seed(seed)).unwrap();
     let alone: Vec<_> =

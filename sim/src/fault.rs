@@ -10,6 +10,7 @@ mod crash;
 mod disk;
 mod partition;
 mod pause;
+pub mod promotion;
 mod replication_stall;
 mod reset;
 mod slow_link;
@@ -37,6 +38,8 @@ pub struct Ground {
     pub recorder: Recorder,
     /// The replication gates of the Redis servers.
     pub gates: Arc<BTreeMap<NodeId, ReplicationGate>>,
+    /// The PostgreSQL servers.
+    pub controls: promotion::Controls,
     /// The rates at which clocks run when no fault changes them, ppm; 0 for those
     /// that are not here.
     pub rates_ppm: Arc<BTreeMap<NodeId, i64>>,
@@ -115,6 +118,7 @@ pub fn family(kind: &FaultKind) -> FaultFamily {
         FaultKind::DiskSlow { .. } => FaultFamily::DiskSlow,
         FaultKind::DiskStall { .. } => FaultFamily::DiskStall,
         FaultKind::DiskError { .. } => FaultFamily::DiskError,
+        FaultKind::Promote { .. } => FaultFamily::Promote,
     }
 }
 
@@ -145,6 +149,7 @@ pub fn narration(kind: &FaultKind) -> String {
         FaultKind::DiskSlow { node, extra } => disk::slow_narration(node, *extra),
         FaultKind::DiskStall { node } => disk::stall_narration(node),
         FaultKind::DiskError { node } => disk::error_narration(node),
+        FaultKind::Promote { node } => promotion::narration(node),
     }
 }
 
@@ -183,6 +188,7 @@ pub fn begin(kind: &FaultKind, others: &[&FaultKind], ground: &Ground) -> Begun 
         FaultKind::DiskSlow { node, .. }
         | FaultKind::DiskStall { node }
         | FaultKind::DiskError { node } => disk::begin(node, kind, others, ground),
+        FaultKind::Promote { node } => promotion::begin(node, ground),
     }
 }
 
@@ -220,7 +226,7 @@ pub fn end(kind: &FaultKind, others: &[&FaultKind], ground: &Ground) {
         | FaultKind::DiskStall { node }
         | FaultKind::DiskError { node } => disk::end(node, others, ground),
         // There is nothing to undo.
-        FaultKind::Reset { .. } => {}
+        FaultKind::Reset { .. } | FaultKind::Promote { .. } => {}
     }
 }
 
@@ -249,8 +255,10 @@ pub fn showed(kind: &FaultKind, sign: &Sign, ground: &Ground) -> Option<String> 
         FaultKind::DiskSlow { node, .. } => disk::showed(node, DiskSign::Slowed, sign, ground),
         FaultKind::DiskStall { node } => disk::showed(node, DiskSign::Stalled, sign, ground),
         FaultKind::DiskError { node } => disk::showed(node, DiskSign::Failed, sign, ground),
-        // Crashes show at once or not at all.
-        FaultKind::ProcessCrash { .. } | FaultKind::MachineCrash { .. } => None,
+        // Crashes and promotions show at once or not at all.
+        FaultKind::ProcessCrash { .. }
+        | FaultKind::MachineCrash { .. }
+        | FaultKind::Promote { .. } => None,
     }
 }
 

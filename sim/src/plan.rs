@@ -20,6 +20,7 @@ pub mod error;
 pub mod file;
 pub mod groups;
 pub mod keys;
+pub mod postgres;
 pub mod rate;
 pub mod rules;
 pub mod scenario;
@@ -33,6 +34,7 @@ pub use anchor::{Anchor, Operation, Phase, When};
 pub use complaint::Complaint;
 pub use draw::Draws;
 pub use error::PlanError;
+pub use postgres::{Expiry, Isolation, OptimisticCheck, StockPlace};
 pub use rate::Ppm;
 pub use seed::Seed;
 pub use struck::{Struck, StruckMut};
@@ -137,7 +139,18 @@ pub struct OwnOptions {
     pub wait_timeout: Micros,
     /// After so much silence a waiter in the queue of `redis-fair` is dead.
     pub waiter_timeout: Micros,
+    /// When a row of `pg-lock-table` is over of itself.
+    pub expiry: Expiry,
+    /// What `pg-optimistic` asks for besides the version.
+    pub check: OptimisticCheck,
+    /// The isolation level of the transactions of `pg-optimistic`.
+    pub isolation: Isolation,
+    /// How many connections to the database a client may have open.
+    pub connections: u16,
 }
+
+/// How many connections a client may have open that is not told.
+pub const CONNECTIONS: u16 = 10;
 
 impl OwnOptions {
     /// Those of them that the lock of this name has, the others by default: a plan writes
@@ -154,6 +167,13 @@ impl OwnOptions {
                 "redis-fair" => self.waiter_timeout,
                 _ => none.waiter_timeout,
             },
+            expiry: if lock == "pg-lock-table" { self.expiry } else { none.expiry },
+            check: if lock == "pg-optimistic" { self.check } else { none.check },
+            isolation: if lock == "pg-optimistic" { self.isolation } else { none.isolation },
+            connections: match lock.starts_with("pg-") {
+                true => self.connections,
+                false => none.connections,
+            },
         }
     }
 }
@@ -166,6 +186,10 @@ impl Default for OwnOptions {
             wait_replicas: 1,
             wait_timeout: Micros::from_millis(200),
             waiter_timeout: Micros::from_secs(2),
+            expiry: Expiry::default(),
+            check: OptimisticCheck::default(),
+            isolation: Isolation::default(),
+            connections: CONNECTIONS,
         }
     }
 }
@@ -340,8 +364,11 @@ pub struct Workload {
     /// often: for locks that let their owner in again.
     pub reentries: u32,
     /// How many locks a client takes for one sale: one; or two, and then every second client
-    /// takes them in the other order.
+    /// takes them in the other order. Where no lock guards the stock in SQL, the orders are of
+    /// two skus, in either order.
     pub locks: u32,
+    /// Where the stock is.
+    pub stock: StockPlace,
 }
 
 /// A clock that is not true from the start.
@@ -476,6 +503,12 @@ pub enum FaultKind {
         /// The client.
         node: String,
     },
+    /// A standby becomes a primary, whether its primary lives or not, and takes writes from
+    /// then on. What it has not received is not there; an old primary that lives goes on.
+    Promote {
+        /// The standby.
+        node: String,
+    },
     /// Every synchronisation and read of a node's disk takes longer.
     DiskSlow {
         /// Whose.
@@ -502,11 +535,11 @@ impl FaultKind {
     /// The operations whose future can be dropped.
     pub const CANCELLABLE: [Operation; 2] = [Operation::Acquire, Operation::Release];
 
-    /// How long a fault of this kind lasts, where that follows from itself: a reset is
-    /// over at once, a slew when it has gained what it should. `None` for the others.
+    /// How long a fault of this kind lasts, where that follows from itself: a reset or a
+    /// promotion is over at once, a slew when it has gained what it should. `None` for the others.
     pub fn own_length(&self) -> Option<Micros> {
         match self {
-            FaultKind::Reset { .. } => Some(Micros(0)),
+            FaultKind::Reset { .. } | FaultKind::Promote { .. } => Some(Micros(0)),
             FaultKind::ClockSlew { by_us, ppm, .. } => {
                 let us = u128::from(by_us.unsigned_abs()) * 1_000_000;
                 let us = us.div_ceil(u128::from((*ppm).max(1)));

@@ -16,10 +16,12 @@ pub mod environment;
 pub mod locks;
 pub mod observe;
 pub mod place;
+pub mod postgres;
 pub mod repeat;
 pub mod reseed;
 pub mod scene;
 mod sentinels;
+pub mod shop;
 
 use std::sync::Arc;
 

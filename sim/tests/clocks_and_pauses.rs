@@ -336,6 +336,7 @@ mod disks {
                 rates_ppm: Arc::default(),
                 disks: Arc::new(disks),
                 cancellations: Cancellations::default(),
+                controls: Default::default(),
             }
         };
         let keep = held.clone();

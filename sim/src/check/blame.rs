@@ -49,7 +49,7 @@ use FaultFamily::{
 };
 
 /// All fault families.
-pub const FAMILIES: [FaultFamily; 16] = [
+pub const FAMILIES: [FaultFamily; 17] = [
     FaultFamily::ProcessCrash,
     FaultFamily::MachineCrash,
     FaultFamily::Pause,
@@ -66,6 +66,7 @@ pub const FAMILIES: [FaultFamily; 16] = [
     FaultFamily::DiskSlow,
     FaultFamily::DiskStall,
     FaultFamily::DiskError,
+    FaultFamily::Promote,
 ];
 
 /// The stable name of a fault family.
@@ -87,6 +88,7 @@ pub fn family_id(family: FaultFamily) -> &'static str {
         FaultFamily::DiskSlow => "disk-slow",
         FaultFamily::DiskStall => "disk-stall",
         FaultFamily::DiskError => "disk-error",
+        FaultFamily::Promote => "promote",
     }
 }
 

@@ -94,7 +94,8 @@ pub struct Grant {
     /// The application that was acknowledged: the promise begins there. Of a quorum, the
     /// one that made it up.
     pub applied: Option<Application>,
-    /// From when the lease of `applied` counts: earlier than it only for a quorum.
+    /// From when the lease of `applied` counts: earlier than it for a quorum, and for a record
+    /// that a transaction wrote before it committed.
     pub leased: Option<Moment>,
     /// The reply. `None` for a record that is a promise to nobody, and for foreigners.
     pub acknowledged: Option<Acknowledgement>,

@@ -76,6 +76,7 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("clock-rate", "clock rate", "时钟速率偏差"),
     ("clock-step", "clock step", "时钟跳变"),
     ("reset", "connection reset", "连接重置"),
+    ("promote", "promotion of a standby", "备库提升"),
     ("clock-freeze", "clock freeze", "时钟停走"),
     ("clock-slew", "clock slew", "时钟渐调"),
     ("cancel", "cancelled operation", "操作中途取消"),

@@ -27,6 +27,10 @@ pub fn is_of_ensemble(node: &str) -> bool {
     node.starts_with("zk-")
 }
 
+/// The node at which units are sold out of a stock in SQL: whichever of the PostgreSQL servers
+/// `pg-1`, `pg-2` … commits it.
+pub const DATABASE: &str = "postgres";
+
 /// The position of an event in its run, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -149,6 +153,14 @@ pub enum What {
         /// Whether others may hold such a record at the same time.
         #[serde(default, skip_serializing_if = "is_false")]
         shared: bool,
+    },
+    /// A transaction writes the owner's record and has still to commit: the lease of the record
+    /// that is set by its commit counts from here.
+    LeaseBegan {
+        /// Which lock.
+        key: Name,
+        /// Whose.
+        owner: Name,
     },
     /// A request waits in the lock's queue: it has reached the server.
     WaitBegan {

@@ -165,6 +165,8 @@ pub enum FaultFamily {
     DiskStall,
     /// A disk failed to synchronise.
     DiskError,
+    /// A standby was made a primary.
+    Promote,
 }
 
 /// [`NO_END`] is `null`: few JSON readers have 64 bits.

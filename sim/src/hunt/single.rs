@@ -327,6 +327,7 @@ mod tests {
         let lock = match scenario {
             "redlock-five" => "redlock",
             other if other.starts_with("zookeeper") => "zookeeper",
+            other if other.starts_with("postgres") => "pg-for-update",
             _ => "redis",
         };
         let plan = scenario::default_plan(scenario, lock, Fence::Off).unwrap();

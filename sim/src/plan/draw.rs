@@ -16,6 +16,7 @@
 //! families share), clocks, and the families in `families` and `ensemble` and, for the wide
 //! draws, in `wide`.
 
+mod database;
 mod ensemble;
 mod families;
 mod wide;
@@ -25,7 +26,8 @@ use serde::{Deserialize, Serialize};
 use super::file;
 use super::scenario;
 use super::{
-    Anchor, ClockPlan, Fence, Micros, Operation, Phase, Plan, PlanError, STOCK_NODE, Seed, When,
+    Anchor, ClockPlan, Fence, Micros, Operation, Phase, Plan, PlanError, STOCK_NODE, Seed,
+    StockPlace, When,
 };
 use crate::draw::Draw;
 use families::{FAMILIES, Family};
@@ -217,10 +219,17 @@ struct Target {
     ordinal: u32,
     /// Whether the lock keeps a record that is applied somewhere.
     records: bool,
+    /// Whether the resource tells of what is read of it.
+    reads: bool,
 }
 
 impl Target {
     fn after(&self, operation: Operation, phase: Phase, delay: Micros) -> When {
+        // What is read after the grant is read at once.
+        let (operation, phase) = match operation {
+            Operation::Read if !self.reads => (Operation::Acquire, Phase::Returned),
+            _ => (operation, phase),
+        };
         let phase = match (operation, phase) {
             (Operation::Acquire | Operation::Release, Phase::Applied) if !self.records => {
                 Phase::Returned
@@ -251,6 +260,7 @@ impl Weather<'_> {
             client: format!("app-{client}"),
             ordinal: u32::try_from(ordinal).unwrap_or(u32::MAX),
             records: scenario::find_lock(&self.plan.lock.name).is_ok_and(|lock| lock.records),
+            reads: work.stock == StockPlace::Memory,
         }
     }
 

@@ -8,7 +8,7 @@
 pub const MAIN: &str = "main";
 
 /// Of nodes whose names begin so: their groups.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     ("redis-", &[MAIN, "redis-connection", "redis-replication", "redis-replica"]),
     ("sentinel-", &[MAIN, "sentinel-link", "sentinel-client"]),
     (
@@ -25,9 +25,10 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "zookeeper-snapshot",
         ],
     ),
+    ("pg-", &[MAIN, "postgres-backend", "postgres-migration", "postgres-walreceiver"]),
     ("stock-", &[MAIN, "stock-connection"]),
     // `asyncs` is what the ZooKeeper client runs in, `session` what looks after its session.
-    ("app-", &[MAIN, "asyncs", "redis-driver", "release", "renewer", "session"]),
+    ("app-", &[MAIN, "asyncs", "postgres-driver", "redis-driver", "release", "renewer", "session"]),
 ];
 
 /// The groups of the node of this name; empty for a name of no sort of node.

@@ -287,6 +287,34 @@ pub const KEYS: &[Key] = &[
         |plan| plan.lock.name == "redis-fair"
     ),
     key!(
+        "lock",
+        "expiry",
+        |plan, raw| plan.lock.own.expiry = raw.parsed("lease or never", "lease")?,
+        |plan| toml_text(plan.lock.own.expiry.name()),
+        |plan| plan.lock.name == "pg-lock-table"
+    ),
+    key!(
+        "lock",
+        "check",
+        |plan, raw| plan.lock.own.check = raw.parsed("nothing, read or statement", "statement")?,
+        |plan| toml_text(plan.lock.own.check.name()),
+        is_optimistic
+    ),
+    key!(
+        "lock",
+        "isolation",
+        |plan, raw| plan.lock.own.isolation = raw.parsed("a level", "read-committed")?,
+        |plan| toml_text(plan.lock.own.isolation.name()),
+        is_optimistic
+    ),
+    key!(
+        "lock",
+        "connections",
+        |plan, raw| plan.lock.own.connections = small_count(raw)?,
+        |plan| plan.lock.own.connections.to_string(),
+        |plan| plan.lock.name.starts_with("pg-")
+    ),
+    key!(
         "topology",
         "redis",
         |plan, raw| plan.topology.redis = small_count(raw)?,
@@ -333,7 +361,7 @@ pub const KEYS: &[Key] = &[
         "postgres",
         |plan, raw| plan.topology.postgres = small_count(raw)?,
         |plan| plan.topology.postgres.to_string(),
-        |plan| plan.topology.postgres > 0
+        has_postgres
     ),
     small_count_key!("topology", "apps", topology.apps),
     time_key!("topology", "latency", topology.latency),
@@ -371,7 +399,22 @@ pub const KEYS: &[Key] = &[
         |plan| plan.workload.locks.to_string(),
         |plan| plan.workload.locks != 1
     ),
+    key!(
+        "workload",
+        "stock",
+        |plan, raw| plan.workload.stock = raw.parsed("a place for the stock", "sql")?,
+        |plan| toml_text(plan.workload.stock.name()),
+        has_postgres
+    ),
 ];
+
+fn has_postgres(plan: &Plan) -> bool {
+    plan.topology.postgres > 0
+}
+
+fn is_optimistic(plan: &Plan) -> bool {
+    plan.lock.name == "pg-optimistic"
+}
 
 /// The sections of single settings, in the order in which they are written.
 pub const SECTIONS: [&str; 3] = ["lock", "topology", "workload"];

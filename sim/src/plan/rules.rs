@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 
 use super::complaint::{Complaint, quoted};
 use super::keys::KEYS;
-use super::scenario;
-use super::{Fence, Micros, OwnOptions, Plan, PlanError, Ppm, SignedMicros};
+use super::scenario::{self, LockKind};
+use super::{Fence, Micros, OwnOptions, Plan, PlanError, Ppm, SignedMicros, StockPlace};
 use fault::FaultRules;
 
 /// A broken rule.
@@ -45,6 +45,7 @@ pub fn first_problem(plan: &Plan) -> Result<(), Problem> {
     names(plan)?;
     sizes(plan)?;
     own_options(plan)?;
+    stock(plan)?;
     clocks(plan)?;
     for (position, fault) in plan.faults.iter().enumerate() {
         FaultRules { plan, fault, at: format!("fault[{position}]") }.check()?;
@@ -146,6 +147,13 @@ fn own_options(plan: &Plan) -> Result<(), Problem> {
         }
     }
     let own = &plan.lock.own;
+    if own.connections == 0 {
+        return problem(
+            &["lock.connections"],
+            "a client that may open no connection asks nobody",
+            "write at least 1",
+        );
+    }
     if let Some(max_hold) = own.max_hold.filter(|max_hold| *max_hold < plan.lock.lease) {
         return problem(
             &["lock.max-hold", "lock.lease"],
@@ -193,6 +201,7 @@ fn sizes(plan: &Plan) -> Result<(), Problem> {
     for (at, number, least, most) in [
         ("topology.redis", u32::from(topology.redis), least_redis, 16),
         ("topology.zookeeper", u32::from(topology.zookeeper), 0, 9),
+        ("topology.postgres", u32::from(topology.postgres), 0, 9),
         ("topology.sentinels", u32::from(topology.sentinels), 0, 9),
         ("topology.apps", u32::from(topology.apps), 1, 200),
         ("topology.latency-sigma", topology.latency_sigma_milli, 0, 3_000),
@@ -212,13 +221,6 @@ fn sizes(plan: &Plan) -> Result<(), Problem> {
             );
         }
     }
-    if topology.postgres > 0 {
-        return problem(
-            &["topology.postgres"],
-            "there is no PostgreSQL server in storms yet",
-            "write postgres = 0",
-        );
-    }
     if topology.sentinels > 0 && topology.independent {
         return problem(
             &["topology.sentinels", "topology.redis-mode"],
@@ -232,6 +234,47 @@ fn sizes(plan: &Plan) -> Result<(), Problem> {
             &["topology.sentinels", "topology.redis"],
             format!("the sentinels have no replica to promote: there is {number} redis server"),
             "write sentinels = 0, or redis = 2 or more",
+        );
+    }
+    Ok(())
+}
+
+/// Where the stock is, and what sells out of it.
+fn stock(plan: &Plan) -> Result<(), Problem> {
+    let is_way = scenario::find_lock(&plan.lock.name).is_ok_and(LockKind::is_way_to_sell);
+    let place = plan.workload.stock;
+    let name = quoted(&plan.lock.name);
+    if place == StockPlace::Memory {
+        return match is_way {
+            false => Ok(()),
+            true => problem(
+                &["workload.stock", "lock.name"],
+                format!(
+                    "{name} is a way to sell out of a stock in SQL, and the stock is not there"
+                ),
+                "write stock = \"sql\"",
+            ),
+        };
+    }
+    if plan.topology.postgres == 0 {
+        return problem(
+            &["workload.stock", "topology.postgres"],
+            "the stock is in a database, and there is none",
+            "take the scenario postgres-single, or stock = \"memory\"",
+        );
+    }
+    if plan.fence != Fence::Off {
+        return problem(
+            &["fence", "workload.stock"],
+            "the stock in SQL has no fence",
+            "write fence = \"off\", or stock = \"memory\"",
+        );
+    }
+    if place == StockPlace::SqlForUpdate && is_way {
+        return problem(
+            &["workload.stock", "lock.name"],
+            format!("{name} is a way to sell of its own"),
+            "write stock = \"sql\", or take another lock",
         );
     }
     Ok(())

@@ -8,8 +8,8 @@ pub use planted::PLANTED;
 
 use super::complaint::{Complaint, quoted};
 use super::{
-    Fence, LockPlan, Micros, OwnOptions, Plan, PlanError, RedisPersistence, Seed, Topology,
-    Workload,
+    Fence, LockPlan, Micros, OwnOptions, Plan, PlanError, RedisPersistence, Seed, StockPlace,
+    Topology, Workload,
 };
 
 /// A named starting point.
@@ -62,6 +62,18 @@ pub const SCENARIOS: &[Scenario] = &[
         english: "one ZooKeeper server: sessions and their ends, restarts from its disk",
         chinese: "单台 ZooKeeper：会话及其终结、从磁盘重启",
         base: zookeeper_single,
+    },
+    Scenario {
+        name: "postgres-single",
+        english: "one PostgreSQL server: transactions and sessions that hold locks, and their ends",
+        chinese: "单台 PostgreSQL：持有锁的事务与会话及其终结",
+        base: postgres_single,
+    },
+    Scenario {
+        name: "postgres-failover",
+        english: "a PostgreSQL primary with a standby that follows asynchronously and can be promoted",
+        chinese: "PostgreSQL 一主一备，异步复制，备库可被提升",
+        base: postgres_failover,
     },
 ];
 
@@ -199,6 +211,70 @@ pub const LOCKS: &[LockKind] = &[
         records: true,
         needs: Needs::Ensemble,
     },
+    LockKind {
+        name: "pg-for-update",
+        english: "a transaction that has locked the key's row, SELECT FOR UPDATE; waiters queue",
+        chinese: "事务锁住该键的行（SELECT FOR UPDATE），等待者在服务端排队",
+        tokens: true,
+        records: true,
+        needs: Needs::Database,
+    },
+    LockKind {
+        name: "pg-nowait",
+        english: "the lock pg-for-update, asked for with NOWAIT and asked for again",
+        chinese: "pg-for-update 加 NOWAIT：拿不到就稍后再试",
+        tokens: true,
+        records: true,
+        needs: Needs::Database,
+    },
+    LockKind {
+        name: "pg-optimistic",
+        english: "no lock: the stock's version is compared as a unit is taken, in SQL",
+        chinese: "不加锁：在 SQL 中扣减时比较版本号（乐观锁）",
+        tokens: false,
+        records: false,
+        needs: Needs::Database,
+    },
+    LockKind {
+        name: "pg-conditional",
+        english: "no lock: one UPDATE that takes a unit only where one is left",
+        chinese: "不加锁：一条带条件的 UPDATE，有库存才扣减",
+        tokens: false,
+        records: false,
+        needs: Needs::Database,
+    },
+    LockKind {
+        name: "pg-lock-table",
+        english: "a row in a table with a unique key: who holds the lock, and until when",
+        chinese: "锁表：唯一键的一行，写明持有者与到期时间",
+        tokens: true,
+        records: true,
+        needs: Needs::Database,
+    },
+    LockKind {
+        name: "pg-lock-table-reentrant",
+        english: "the lock pg-lock-table with a count: its owner may come in again",
+        chinese: "可重入的 pg-lock-table：行里记录次数",
+        tokens: true,
+        records: true,
+        needs: Needs::Database,
+    },
+    LockKind {
+        name: "pg-advisory",
+        english: "the server's own lock on a number, held by a session",
+        chinese: "PostgreSQL 咨询锁，由会话持有",
+        tokens: true,
+        records: true,
+        needs: Needs::Database,
+    },
+    LockKind {
+        name: "pg-advisory-xact",
+        english: "the server's own lock on a number, held by a transaction",
+        chinese: "PostgreSQL 咨询锁，由事务持有",
+        tokens: true,
+        records: true,
+        needs: Needs::Database,
+    },
 ];
 
 /// The lock of a plan that names none.
@@ -248,6 +324,11 @@ pub fn default_plan(scenario: &str, lock: &str, fence: Fence) -> Result<Plan, Pl
 }
 
 impl LockKind {
+    /// Whether it is no lock but a way to sell out of the stock in SQL.
+    pub fn is_way_to_sell(&self) -> bool {
+        self.needs == Needs::Database && !self.records
+    }
+
     /// What is wrong with this topology for this lock: the settings at fault, and the
     /// complaint.
     pub(super) fn misfit(
@@ -279,7 +360,7 @@ impl LockKind {
                 &["topology.postgres", "lock.name"],
                 Complaint::new(
                     format!("the lock {name} needs PostgreSQL, and there is none"),
-                    "take a scenario with PostgreSQL, or postgres = 1",
+                    "take the scenario postgres-single, or postgres = 1",
                 ),
             )),
             Needs::Master | Needs::Replicas | Needs::Sentinel if topology.independent => Some((
@@ -318,7 +399,10 @@ impl LockKind {
 impl Scenario {
     /// The plan of this scenario for a lock, unchecked.
     pub(super) fn plan(&self, lock: &LockKind, fence: Fence) -> Plan {
-        let (duration, mut lock_plan, topology, workload) = (self.base)();
+        let (duration, mut lock_plan, topology, mut workload) = (self.base)();
+        if lock.is_way_to_sell() {
+            workload.stock = StockPlace::Sql;
+        }
         lock_plan.name = lock.name.to_owned();
         lock_plan.own = lock_plan.own.only_of(lock.name);
         Plan {
@@ -372,6 +456,7 @@ fn redis_failover() -> (Micros, LockPlan, Topology, Workload) {
         deadline_check: true,
         reentries: 0,
         locks: 1,
+        stock: StockPlace::Memory,
     };
     (Micros::from_secs(10), lock, topology, workload)
 }
@@ -412,6 +497,19 @@ fn zookeeper_single() -> (Micros, LockPlan, Topology, Workload) {
     (duration, lock, Topology { zookeeper: 1, ..topology }, workload)
 }
 
+fn postgres_failover() -> (Micros, LockPlan, Topology, Workload) {
+    let (duration, lock, topology, workload) = redis_failover();
+    // The lease is how long a session that holds a lock may be silent.
+    let lock = LockPlan { lease: Micros::from_secs(3), ..lock };
+    let topology = Topology { redis: 0, sentinels: 0, postgres: 2, ..topology };
+    (duration, lock, topology, workload)
+}
+
+fn postgres_single() -> (Micros, LockPlan, Topology, Workload) {
+    let (duration, lock, topology, workload) = postgres_failover();
+    (duration, lock, Topology { postgres: 1, ..topology }, workload)
+}
+
 fn redis_long_lease() -> (Micros, LockPlan, Topology, Workload) {
     let minutes = |minutes: u64| Micros::from_secs(60 * minutes);
     let lock = LockPlan {
@@ -446,6 +544,7 @@ fn redis_long_lease() -> (Micros, LockPlan, Topology, Workload) {
         deadline_check: true,
         reentries: 0,
         locks: 1,
+        stock: StockPlace::Memory,
     };
     (minutes(240), lock, topology, workload)
 }

@@ -34,6 +34,7 @@ macro_rules! struck {
             | FaultKind::MachineCrash { node }
             | FaultKind::Pause { node, .. }
             | FaultKind::ReplicationStall { node }
+            | FaultKind::Promote { node }
             | FaultKind::ClockRate { node, .. }
             | FaultKind::ClockStep { node, .. }
             | FaultKind::ClockFreeze { node }

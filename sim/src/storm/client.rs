@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use lockstorm::Host;
 use lockstorm::lock::{Guard, Lock, LockError, Owner, Release};
-use lockstorm::stock::{Shown, StockClient, StockError};
+use lockstorm::stock::Shown;
 
 use super::cancelling::{Cancelling, DROPPED};
 use super::conductor::Stop;
+use super::shop::Shop;
 use crate::history::{
     AcquireOutcome, Attempt, BeliefEnd, EventId, Name, OrderAnswer, Recorder, What,
 };
@@ -39,6 +40,8 @@ pub struct Client {
     pub stop: Arc<Stop>,
     /// How many acquires it has tried, in all its incarnations.
     pub attempts: Arc<AtomicU32>,
+    /// Whether what it acquires is a lock.
+    pub has_locks: bool,
     /// Drops its operations half-way where a fault wants it.
     pub cancelling: Cancelling,
 }
@@ -54,31 +57,30 @@ struct Held {
 
 impl Client {
     /// Works until it is stopped.
-    pub async fn run(self, host: Host, lock: Arc<dyn Lock>, mut stock: StockClient) {
+    pub async fn run(self, host: Host, lock: Arc<dyn Lock>, mut shop: Shop) {
         while !self.stop.is_stopped() {
             host.sleep(around(&host, "think", self.workload.think)).await;
             if self.stop.is_stopped() {
                 return;
             }
             let round = self.stop.round();
-            self.round(&host, lock.as_ref(), &mut stock).await;
+            self.round(&host, lock.as_ref(), &mut shop).await;
             drop(round);
         }
     }
 
-    async fn round(&self, host: &Host, lock: &dyn Lock, stock: &mut StockClient) {
-        if self.workload.locks > 1 {
-            return self.round_of_two(host, lock, stock).await;
+    async fn round(&self, host: &Host, lock: &dyn Lock, shop: &mut Shop) {
+        if self.workload.locks > 1 && self.has_locks {
+            return self.round_of_two(host, lock, shop).await;
         }
         let Some(held) = self.take(host, lock, KEY).await else { return };
         let inner = self.enter_again(lock, &held.attempt, &held.owner).await;
-        self.hold(host, held, inner, stock).await;
+        self.hold(host, held, inner, shop).await;
     }
 
     /// Takes both locks, in the order of this client, sells, gives both back.
-    async fn round_of_two(&self, host: &Host, lock: &dyn Lock, stock: &mut StockClient) {
-        let number = self.name.rsplit('-').next().and_then(|number| number.parse::<u32>().ok());
-        let turned = number.is_some_and(|number| number % 2 == 0);
+    async fn round_of_two(&self, host: &Host, lock: &dyn Lock, shop: &mut Shop) {
+        let turned = is_turned(&self.name);
         let keys = if turned { [OTHER_KEY, KEY] } else { [KEY, OTHER_KEY] };
         let Some(first) = self.take(host, lock, keys[0]).await else { return };
         let Some(second) = self.take(host, lock, keys[1]).await else {
@@ -86,7 +88,7 @@ impl Client {
         };
         // The stock is guarded by its own lock, whichever came first.
         let (of_stock, other) = if turned { (second, first) } else { (first, second) };
-        self.hold(host, of_stock, Vec::new(), stock).await;
+        self.hold(host, of_stock, Vec::new(), shop).await;
         self.give_back(host, other).await;
     }
 
@@ -135,15 +137,9 @@ impl Client {
     }
 
     /// The critical section; then the inner guards are given back, then the outer.
-    async fn hold(
-        &self,
-        host: &Host,
-        held: Held,
-        inner: Vec<(Guard, EventId)>,
-        stock: &mut StockClient,
-    ) {
+    async fn hold(&self, host: &Host, held: Held, inner: Vec<(Guard, EventId)>, shop: &mut Shop) {
         let attempt = held.attempt.clone();
-        if let Some(reason) = self.sell_one(host, &held.guard, &attempt, stock).await {
+        if let Some(reason) = self.sell_one(host, &held.guard, &attempt, shop).await {
             let ended = What::BeliefEnded { attempt: attempt.clone(), reason };
             self.say(Some(held.granted), ended);
         }
@@ -175,10 +171,10 @@ impl Client {
         host: &Host,
         guard: &Guard,
         attempt: &Attempt,
-        stock: &mut StockClient,
+        shop: &mut Shop,
     ) -> Option<BeliefEnd> {
         let order = attempt.to_string();
-        let (answer, belief_end) = self.order(host, guard, &order, stock).await;
+        let (answer, belief_end) = self.order(host, guard, &order, shop).await;
         self.say(None, What::OrderReturned { order: order.into(), answer });
         belief_end
     }
@@ -189,18 +185,13 @@ impl Client {
         host: &Host,
         guard: &Guard,
         order: &str,
-        stock: &mut StockClient,
+        shop: &mut Shop,
     ) -> (OrderAnswer, Option<BeliefEnd>) {
         let shown = Shown::from(guard);
-        let unit = match stock.read(&shown).await {
-            Ok(level) => level.next_unit.ok_or(OrderAnswer::SoldOut),
-            Err(StockError::Refused { .. }) => {
-                return (OrderAnswer::Refused, Some(BeliefEnd::Told));
-            }
-            // Nothing was learnt, nothing will be done.
-            Err(StockError::Unreachable { .. } | StockError::Indeterminate { .. }) => {
-                Err(OrderAnswer::Refused)
-            }
+        let offer = match shop.look(&shown).await {
+            Err((answer, end @ Some(_))) => return (answer, end),
+            Err((answer, None)) => Err(answer),
+            Ok(offer) => Ok(offer),
         };
         let is_slow = host.random("slow work") % 1_000 < u64::from(self.workload.slow_per_mille);
         let work = if is_slow { self.workload.slow_work } else { self.workload.work };
@@ -215,22 +206,21 @@ impl Client {
             let end = if is_over { BeliefEnd::Deadline } else { BeliefEnd::Told };
             return (OrderAnswer::Refused, Some(end));
         }
-        let unit = match unit {
-            Ok(unit) => unit,
-            Err(answer) => return (answer, None),
-        };
-        match stock.sell(&shown, unit, order).await {
-            Ok(()) => (OrderAnswer::Accepted, None),
-            Err(StockError::Refused { .. }) => (OrderAnswer::Refused, Some(BeliefEnd::Told)),
-            Err(StockError::Unreachable { .. }) => (OrderAnswer::Refused, None),
-            // What became of a sale without an answer stands in the stock's books.
-            Err(StockError::Indeterminate { .. }) => (OrderAnswer::Indeterminate, None),
+        match offer {
+            Ok(offer) => shop.buy(&shown, guard, offer, order).await,
+            Err(answer) => (answer, None),
         }
     }
 
     fn say(&self, cause: Option<EventId>, what: What) -> EventId {
         self.recorder.record_caused(&self.name, cause, what)
     }
+}
+
+/// Whether this client takes two things in the other order: every second one.
+pub(super) fn is_turned(name: &str) -> bool {
+    let number = name.rsplit('-').next().and_then(|number| number.parse::<u32>().ok());
+    number.is_some_and(|number| number % 2 == 0)
 }
 
 /// A time drawn from half of `middle` to one and a half of it.

@@ -5,6 +5,11 @@ use std::time::Duration;
 
 use lockstorm::Host;
 use lockstorm::host::BoxFuture;
+use lockstorm::lock::postgres;
+use lockstorm::lock::postgres::advisory::AdvisoryLock;
+use lockstorm::lock::postgres::for_update::RowLock;
+use lockstorm::lock::postgres::table::reentrant::ReentrantTableLock;
+use lockstorm::lock::postgres::table::{Expiry, TableLock};
 use lockstorm::lock::redis::fair::{FairLock, FairOptions};
 use lockstorm::lock::redis::redlock::{Ask, Redlock, RedlockOptions};
 use lockstorm::lock::redis::reentrant::ReentrantLock;
@@ -17,6 +22,7 @@ use lockstorm::lock::zookeeper::read_write::ReadWriteLock;
 use lockstorm::lock::zookeeper::{self, ZooKeeperLock};
 use lockstorm::lock::{Grant, Guard, GuardBackend, Lock, LockError, Owner, Release};
 
+use super::postgres as database;
 use super::scene::REDIS_PORT;
 use crate::engine::shims;
 use crate::plan::scenario::{LOCKS, Needs, find_lock};
@@ -79,17 +85,50 @@ pub fn build(host: &Host, plan: &Plan) -> Result<Arc<dyn Lock>, String> {
             made(locks.map(|locks| locks.write()))
         }
         "zookeeper-election" => made(Election::new(host.clone(), &ensemble(plan), sessions(plan))),
-        other => Err(format!(
-            "no lock is called `{other}`; there are: {}",
-            LOCKS.iter().map(|lock| lock.name).collect::<Vec<_>>().join(", ")
-        )),
+        other if other.starts_with("pg-") => on_postgres(host, plan, other),
+        other => Err(unknown(other)),
+    }
+}
+
+fn unknown(name: &str) -> String {
+    let known = LOCKS.iter().map(|lock| lock.name).collect::<Vec<_>>().join(", ");
+    format!("no lock is called `{name}`; there are: {known}")
+}
+
+/// The locks that PostgreSQL keeps, and the ways to sell without one.
+fn on_postgres(host: &Host, plan: &Plan, name: &str) -> Result<Arc<dyn Lock>, String> {
+    let endpoint = database::endpoint(plan);
+    let mut options = postgres::Options::new(plan.lock.lease.to_duration());
+    options.margin = margin(plan);
+    options.command_timeout = plan.lock.command_timeout.to_duration();
+    options.retry = plan.lock.retry.to_duration();
+    options.connections = usize::from(plan.lock.own.connections);
+    if plan.fence != Fence::Off {
+        options.fencing = postgres::Fencing::Sequence;
+    }
+    let host = host.clone();
+    match name {
+        "pg-for-update" => made(RowLock::waiting(host, endpoint, options)),
+        "pg-nowait" => made(RowLock::nowait(host, endpoint, options)),
+        "pg-advisory" => made(AdvisoryLock::of_session(host, endpoint, options)),
+        "pg-advisory-xact" => made(AdvisoryLock::of_transaction(host, endpoint, options)),
+        "pg-lock-table" => {
+            let expiry = match plan.lock.own.expiry {
+                plan::Expiry::Lease => Expiry::Lease,
+                plan::Expiry::Never => Expiry::Never,
+            };
+            made(TableLock::new(host, endpoint, options, expiry))
+        }
+        "pg-lock-table-reentrant" => made(ReentrantTableLock::new(host, endpoint, options)),
+        "pg-optimistic" | "pg-conditional" => Ok(Arc::new(NoLock { host })),
+        other => Err(unknown(other)),
     }
 }
 
 /// Whether the lock of this name keeps a record at a server. One that does not makes
 /// no promises.
 pub fn has_records(name: &str) -> bool {
-    name != "none"
+    find_lock(name).map_or(name != "none", |lock| lock.records)
 }
 
 /// At how many servers, each for itself, the plan's lock must have its record to be held.

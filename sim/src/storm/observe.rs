@@ -1,8 +1,9 @@
 //! Turns what servers observe into history: which of a Redis server's changes are
 //! changes of the lock's record, which of the stock's decisions are effects. ZooKeeper's
-//! servers are in [`zookeeper`].
+//! servers are in [`zookeeper`], PostgreSQL's in [`postgres`].
 
 mod broadcast;
+pub mod postgres;
 pub mod zookeeper;
 
 use std::collections::{BTreeMap, BTreeSet};

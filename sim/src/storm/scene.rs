@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use lockstorm::lock::Promises;
-use lockstorm::stock::{Stock, StockClient, StockServer};
+use lockstorm::stock::{Stock, StockServer};
 
 use super::cancelling::Cancelling;
 use super::client::Client;
@@ -15,8 +15,10 @@ use super::locks::{self, LockFactory};
 use super::observe::zookeeper::EnsembleWatch;
 use super::observe::{ConductorCell, RedisWatch, StockWatch};
 use super::place;
+use super::postgres::Cluster;
 use super::reseed::{Lull, Reseed};
 use super::sentinels;
+use super::shop::Shop;
 use crate::check::Setting;
 use crate::disk::{self, Disk};
 use crate::engine::clock::ClockChange;
@@ -27,7 +29,8 @@ use crate::fault::Ground;
 use crate::fault::cancel::Cancellations;
 use crate::history::recorder::TraceHash;
 use crate::history::{History, Name, Recorder, What};
-use crate::plan::{Fence, Plan, RedisPersistence};
+use crate::plan::scenario::{LockKind, find_lock};
+use crate::plan::{Fence, Plan, RedisPersistence, StockPlace};
 use crate::server::redis::{
     AppendFsync, ConfigFile, Persistence, ReplicationGate, Server, Settings,
 };
@@ -63,6 +66,7 @@ struct Scene {
     cancellations: Cancellations,
     conductor: ConductorCell,
     ensemble: Arc<EnsembleWatch>,
+    database: Arc<Cluster>,
     lull: Lull,
     lock_factory: LockFactory,
     /// Why a node could not even begin.
@@ -107,6 +111,7 @@ pub fn run(
         cancellations: Cancellations::default(),
         conductor: Arc::default(),
         ensemble: EnsembleWatch::new(recorder.clone()),
+        database: Cluster::new(plan, &recorder),
         lull,
         lock_factory: lock_factory.clone(),
         failure: Arc::default(),
@@ -141,6 +146,7 @@ pub fn run(
         quorum: locks::quorum(plan),
         faults: plan.faults.len(),
         lock_has_records: locks::has_records(&plan.lock.name),
+        lock_free: find_lock(&plan.lock.name).is_ok_and(LockKind::is_way_to_sell),
         ordered_tokens: promises.ordered_tokens,
         bypass_bound: promises.bypass_bound,
         loss_notice_bound_us: promises.loss_notice_bound.map(micros),
@@ -215,6 +221,7 @@ fn opening(
             control,
             recorder: scene.recorder.clone(),
             gates: scene.gates.clone(),
+            controls: scene.database.controls(),
             rates_ppm: Arc::new(rates.collect()),
             disks: scene.disks.clone(),
             cancellations: scene.cancellations.clone(),
@@ -223,7 +230,12 @@ fn opening(
         let stock = scene.stock.clone();
         let units = scene.plan.workload.units;
         let node: Name = "stock-1".into();
+        let database =
+            (scene.plan.workload.stock != StockPlace::Memory).then(|| scene.database.clone());
         let books = move |recorder: &Recorder| {
+            if let Some(database) = &database {
+                return database.tell_books(recorder);
+            }
             let stock = stock.lock().unwrap_or_else(PoisonError::into_inner);
             let (sales, left) = (stock.ledger(), i64::from(stock.left()));
             drop(stock);
@@ -275,6 +287,8 @@ impl Scene {
             sentinels::factory(&self.plan, name, &self.disks[&node], &self.recorder)
         } else if name.starts_with("zk-") {
             self.zookeeper(node, name)
+        } else if name.starts_with("pg-") {
+            self.database.factory(name, &self.disks[&node])
         } else if name.starts_with("stock-") {
             self.stock_server(name)
         } else {
@@ -361,6 +375,8 @@ impl Scene {
             recorder: self.recorder.clone(),
             stop: self.stop.clone(),
             attempts: Arc::new(AtomicU32::new(0)),
+            has_locks: locks::has_records(&self.plan.lock.name)
+                || self.plan.workload.stock == StockPlace::Memory,
             cancelling: Cancelling::new(self.cancellations.clone(), self.conductor.clone()),
         };
         Arc::new(move |host| {
@@ -373,10 +389,12 @@ impl Scene {
                         return;
                     }
                 };
-                let timeout = Duration::from_micros(scene.plan.lock.command_timeout.0);
-                let stock =
-                    StockClient::new(host.clone(), format!("stock-1:{STOCK_PORT}"), timeout);
-                client.run(host, lock, stock).await;
+                match Shop::of(&host, &scene.plan, &client.name, &scene.recorder) {
+                    Ok(shop) => client.run(host, lock, shop).await,
+                    Err(why) => {
+                        let _ = scene.failure.set(why);
+                    }
+                }
             })
         })
     }

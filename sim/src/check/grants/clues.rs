@@ -22,6 +22,8 @@ pub(super) struct Clues {
     pub belief_end: Option<Moment>,
     /// For foreigners: whether the record is gone, so that the next is a new grant.
     pub over: bool,
+    /// When the leases began of records whose transactions had still to commit.
+    pub lease_began: Vec<Moment>,
     /// Where a grant takes more than one record: which there are.
     quorum: Option<Quorum>,
 }
@@ -42,7 +44,9 @@ impl Clues {
         let last_reply = Moment::START;
         let (renewals, end, belief_end) = (Vec::new(), None, None);
         let quorum = (quorum > 1).then(|| Quorum::of(usize::from(quorum)));
-        Clues { grant, held: 0, last_reply, renewals, end, belief_end, over: false, quorum }
+        let lease_began = Vec::new();
+        let (held, over) = (0, false);
+        Clues { grant, held, last_reply, renewals, end, belief_end, over, lease_began, quorum }
     }
 
     /// The promise ends here, unless it has ended already.
@@ -134,7 +138,9 @@ impl Clues {
                 applications.iter().rfind(before).cloned()
             }
         };
-        self.grant.leased = self.grant.applied.as_ref().map(|applied| applied.moment);
+        let before = |applied: &Moment| self.lease_began.iter().copied().rfind(|at| at < applied);
+        let applied = self.grant.applied.as_ref().map(|applied| applied.moment);
+        self.grant.leased = applied.map(|applied| before(&applied).unwrap_or(applied));
     }
 
     fn belief(&self, crashes: &BTreeMap<Name, Vec<Moment>>) -> Option<Interval> {

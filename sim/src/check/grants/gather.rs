@@ -239,6 +239,9 @@ impl<'a> Gathering<'a> {
                 let applied = Application { event: event.id, moment, node, lease_us: *lease_us };
                 row.applied(applied);
             }
+            What::LeaseBegan { key, owner } => {
+                add(&mut self.row_of(key, owner).lease_began, moment);
+            }
             What::RecordExtended { key, owner, lease_us } => {
                 add(&mut self.row_of(key, owner).renewals, (moment, *lease_us));
             }

@@ -102,6 +102,7 @@ enum Tag {
     RenewInvoked,
     RenewReturned,
     RecordSet,
+    LeaseBegan,
     WaitBegan,
     WaitEnded,
     RecordRefused,
@@ -178,6 +179,7 @@ impl Row<'_> {
             | Tag::RenewInvoked
             | Tag::RenewReturned => self.of_client(names),
             Tag::RecordSet
+            | Tag::LeaseBegan
             | Tag::WaitBegan
             | Tag::WaitEnded
             | Tag::RecordRefused
@@ -261,6 +263,7 @@ impl Row<'_> {
                 lease_us: self.lease_us,
                 shared: self.shared.unwrap_or(false),
             },
+            Tag::LeaseBegan => What::LeaseBegan { key, owner },
             Tag::WaitBegan => What::WaitBegan { key, owner },
             Tag::WaitEnded => What::WaitEnded { key, owner },
             Tag::RecordRefused => {

@@ -61,6 +61,7 @@ pub(super) fn one_of_each() -> Vec<What> {
         renewed(Renewal::Indeterminate { reason: reason() }),
         What::RecordSet { key: key.clone(), owner: owner.clone(), lease_us: Some(5), shared: true },
         What::RecordSet { key: key.clone(), owner: owner.clone(), lease_us: None, shared: false },
+        What::LeaseBegan { key: key.clone(), owner: owner.clone() },
         What::WaitBegan { key: key.clone(), owner: owner.clone() },
         What::WaitEnded { key: key.clone(), owner: owner.clone() },
         What::RecordRefused { key: key.clone(), owner: owner.clone(), held_by: "app-2/1".into() },

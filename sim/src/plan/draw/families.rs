@@ -4,7 +4,7 @@
 //! what kept its replicas behind and with what kept the holder inside, because a
 //! lock is lost by the three together and hardly ever by one of them.
 
-use super::{Target, Weather, ensemble};
+use super::{Target, Weather, database, ensemble};
 use crate::draw::Draw;
 use crate::plan::{Fault, FaultKind, Micros, Operation, Phase, Plan, STOCK_NODE, When};
 
@@ -89,7 +89,42 @@ pub(super) const FAMILIES: &[Family] = &[
         in_thousand: |_| 300,
         strike: ensemble::session_ends,
     },
+    // Of databases, likewise.
+    Family {
+        name: "plan/pg-fails-over",
+        at_home: |plan| plan.topology.postgres > 1,
+        in_thousand: |_| 400,
+        strike: database::fails_over,
+    },
+    Family {
+        name: "plan/pg-restart",
+        at_home: has_database,
+        in_thousand: |_| 250,
+        strike: database::restart,
+    },
+    Family {
+        name: "plan/pg-pause",
+        at_home: has_database,
+        in_thousand: |_| 100,
+        strike: database::pause,
+    },
+    Family {
+        name: "plan/pg-disk",
+        at_home: has_database,
+        in_thousand: |_| 150,
+        strike: database::disk,
+    },
+    Family {
+        name: "plan/pg-reset",
+        at_home: has_database,
+        in_thousand: |_| 200,
+        strike: database::reset,
+    },
 ];
+
+fn has_database(plan: &Plan) -> bool {
+    plan.topology.postgres > 0
+}
 
 fn has_ensemble(plan: &Plan) -> bool {
     plan.topology.zookeeper > 0

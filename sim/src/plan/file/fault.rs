@@ -19,7 +19,7 @@ struct Kind {
     times: &'static [&'static str],
 }
 
-const KINDS: [Kind; 16] = [
+const KINDS: [Kind; 17] = [
     Kind { name: "process-crash", keys: &["node"], times: LASTING },
     Kind { name: "machine-crash", keys: &["node"], times: LASTING },
     Kind { name: "pause", keys: &["node", "group"], times: LASTING },
@@ -28,6 +28,7 @@ const KINDS: [Kind; 16] = [
     Kind { name: "slow-link", keys: &["from", "to", "extra"], times: LASTING },
     Kind { name: "reset", keys: &["from", "to"], times: BEGINNING },
     Kind { name: "replication-stall", keys: &["node"], times: LASTING },
+    Kind { name: "promote", keys: &["node"], times: BEGINNING },
     Kind { name: "clock-rate", keys: &["node", "rate"], times: LASTING },
     Kind { name: "clock-step", keys: &["node", "by"], times: LASTING },
     Kind { name: "clock-freeze", keys: &["node"], times: LASTING },
@@ -64,6 +65,7 @@ impl FaultKind {
             FaultKind::Partition { .. } => "partition",
             FaultKind::SlowLink { .. } => "slow-link",
             FaultKind::ReplicationStall { .. } => "replication-stall",
+            FaultKind::Promote { .. } => "promote",
             FaultKind::ClockRate { .. } => "clock-rate",
             FaultKind::ClockStep { .. } => "clock-step",
             FaultKind::Reset { .. } => "reset",
@@ -201,6 +203,7 @@ fn fault_kind(fields: &mut Fields<'_, '_>, kind: &Kind) -> Result<FaultKind, Pla
         }
         "hang" => FaultKind::Hang { node },
         "replication-stall" => FaultKind::ReplicationStall { node },
+        "promote" => FaultKind::Promote { node },
         "clock-rate" => {
             let ppm = fields.required("rate", "write one, such as rate = \"+500ppm\"", ppm)?;
             FaultKind::ClockRate { node, ppm }

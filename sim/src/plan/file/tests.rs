@@ -339,7 +339,7 @@ fn begins() -> impl Strategy<Value = When> {
 }
 
 fn kinds() -> impl Strategy<Value = FaultKind> {
-    (0u8..16, nodes(), 1usize..4, any::<bool>(), times(), 1i64..500_000).prop_map(
+    (0u8..17, nodes(), 1usize..4, any::<bool>(), times(), 1i64..500_000).prop_map(
         |(kind, nodes, cut, flag, time, number)| {
             let (from, to) = (nodes[..cut].to_vec(), nodes[cut..].to_vec());
             let node = nodes[0].clone();
@@ -366,6 +366,7 @@ fn kinds() -> impl Strategy<Value = FaultKind> {
                 12 => FaultKind::Hang { node },
                 13 => FaultKind::DiskSlow { node, extra: time },
                 14 => FaultKind::DiskStall { node },
+                15 => FaultKind::Promote { node },
                 _ => FaultKind::DiskError { node },
             }
         },

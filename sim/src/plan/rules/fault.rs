@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::{Problem, known_node, problem, rate, step};
 use crate::plan::complaint::{Complaint, quoted};
 use crate::plan::{
-    Anchor, Fault, FaultKind, Micros, Operation, Phase, Plan, Ppm, STOCK_NODE, SignedMicros, When,
-    groups, scenario,
+    Anchor, Fault, FaultKind, Micros, Operation, Phase, Plan, Ppm, STOCK_NODE, SignedMicros,
+    StockPlace, When, groups, scenario,
 };
 
 /// The rules for one fault.
@@ -52,6 +52,10 @@ impl FaultRules<'_> {
             FaultKind::ReplicationStall { node } => {
                 self.node(node)?;
                 self.may_stall(node)?;
+            }
+            FaultKind::Promote { node } => {
+                self.node(node)?;
+                self.may_promote(node)?;
             }
             FaultKind::ClockRate { node, ppm } => {
                 self.node(node)?;
@@ -196,6 +200,18 @@ impl FaultRules<'_> {
         Ok(())
     }
 
+    fn may_promote(&self, node: &str) -> Result<(), Problem> {
+        let servers = self.plan.topology.postgres_nodes();
+        if servers.iter().skip(1).any(|standby| standby == node) {
+            return Ok(());
+        }
+        let mend = match servers.len() {
+            0 | 1 => "write postgres = 2 in [topology], and name pg-2",
+            _ => "name pg-2, or another that follows pg-1",
+        };
+        self.problem("node", format!("{node} is no standby"), mend)
+    }
+
     fn group(&self, node: &str, group: Option<&str>) -> Result<(), Problem> {
         let known = groups::of_node(node);
         match group {
@@ -297,6 +313,13 @@ impl FaultRules<'_> {
         if let Err(complaint) = anchor.possible() {
             return Err(Problem { at: vec![at], complaint });
         }
+        if anchor.operation == Operation::Read && plan.workload.stock != StockPlace::Memory {
+            return problem(
+                &[&at],
+                "a read of the stock in SQL is told by nobody",
+                "write an acquire, a release, or a sell",
+            );
+        }
         let of_record = matches!(anchor.operation, Operation::Acquire | Operation::Release)
             && matches!(anchor.phase, Phase::Applied | Phase::Replicated);
         let keeps_records = scenario::find_lock(&plan.lock.name).is_ok_and(|lock| lock.records);
@@ -311,7 +334,9 @@ impl FaultRules<'_> {
                 "write invoked or returned",
             );
         }
-        if anchor.phase == Phase::Replicated && plan.topology.replicas() == 0 {
+        let replicates_rows =
+            plan.topology.postgres > 1 && plan.lock.name.starts_with("pg-lock-table");
+        if anchor.phase == Phase::Replicated && plan.topology.replicas() == 0 && !replicates_rows {
             return problem(
                 &[&at],
                 "nothing is replicated: no redis server has a replica",

@@ -288,3 +288,6 @@ pub(crate) fn error(to: &mut Vec<u8>, error: &SqlError, statement: &str) {
         to.push(0);
     });
 }
+
+#[cfg(test)]
+mod tests;

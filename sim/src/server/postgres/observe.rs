@@ -6,6 +6,9 @@
 //! [`observed_tables`](super::Settings::observed_tables), their columns as text.
 
 use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::value::{Type, text};
 
 /// A session: its process id and where its client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +31,9 @@ pub enum AdvisoryKey {
 /// A row: the names of its columns and their values as text, `None` for NULL.
 pub type Row<'a> = &'a [(&'a str, Option<String>)];
 
+/// A row, with its table's name.
+pub type Kept = (String, Vec<(String, Option<String>)>);
+
 /// The modes of row locks, weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RowLockMode {
@@ -44,6 +50,29 @@ pub enum RowLockMode {
 /// Something that happened inside a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Observation<'a> {
+    /// A session has, from now on, this `application_name`.
+    Named {
+        /// Which.
+        session: Session,
+        /// Its name.
+        name: &'a str,
+    },
+    /// A session has answered and hears nothing: the server ends it unless its client says
+    /// something in time. Not told where nothing limits the silence.
+    Idle {
+        /// Which.
+        session: Session,
+        /// How long it may be silent from now on.
+        limit: Duration,
+    },
+    /// A session is about to end, whatever it has in hand: its transaction and its locks
+    /// follow.
+    SessionEnding {
+        /// Which.
+        session: Session,
+        /// PostgreSQL's code, where the server ends it; `None` where its client has gone.
+        code: Option<&'static str>,
+    },
     /// A transaction got its number: it is about to write or to lock rows.
     Began {
         /// Whose.
@@ -60,6 +89,8 @@ pub enum Observation<'a> {
         xid: Option<u64>,
         /// The end of its record in the log, bytes.
         position: u64,
+        /// The server's wall clock, µs since 2000.
+        wall_us: i64,
     },
     /// A transaction was rolled back.
     Aborted {
@@ -180,6 +211,8 @@ pub enum Observation<'a> {
         torn_bytes: u64,
         /// Whether it is a standby.
         standby: bool,
+        /// The rows of the observed tables.
+        rows: &'a [Kept],
     },
     /// A standby became a primary. Commits of its old primary behind this position are
     /// not here.
@@ -188,6 +221,8 @@ pub enum Observation<'a> {
         position: u64,
         /// Its timeline from now on.
         timeline: u64,
+        /// The rows of the observed tables.
+        rows: &'a [Kept],
     },
     /// A standby replayed a commit of its primary.
     Replayed {
@@ -196,6 +231,12 @@ pub enum Observation<'a> {
         /// The transaction's number at the primary.
         xid: u64,
     },
+}
+
+/// A moment as a row of an observed table shows it (a `timestamptz`), µs since 2000; `None`
+/// if it is none.
+pub fn moment_us(shown: &str) -> Option<i64> {
+    text::read(Type::Timestamptz, shown).ok().map(|value| value.int())
 }
 
 /// Whoever watches a server.

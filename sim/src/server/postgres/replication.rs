@@ -17,13 +17,11 @@ use super::codec;
 use super::observe::Observation;
 use super::server::STANDBY_SIGNAL;
 use super::session::block::flush;
-use super::state::{Shared, Standby};
+use super::state::{Shared, Standby, kept_rows};
 use super::wal::{self, Record};
 
 /// How often a side that has nothing to say says so (`wal_receiver_status_interval`).
 const STATUS: Duration = Duration::from_secs(10);
-/// How long a standby waits before it tries again (`wal_retrieve_retry_interval`).
-const RETRY: Duration = Duration::from_secs(5);
 /// So much log goes into one message.
 const CHUNK: u64 = 128 * 1024;
 
@@ -169,13 +167,16 @@ pub(crate) async fn follow(shared: Arc<Shared>) {
         return;
     };
     let address = format!("{}:{}", primary.host, primary.port);
-    while !shared.lock().is_promoting {
+    while !shared.is_promoting() {
         // Whatever ended it, it is tried again.
         let _ = receive(&shared, &address).await;
-        if shared.lock().is_promoting || shared.lock().has_failed {
+        if shared.is_promoting() || shared.lock().has_failed {
             break;
         }
-        let _ = shared.host.timeout(RETRY, wait_for_promotion(&shared)).await;
+        let _ = shared
+            .host
+            .timeout(shared.settings.replication_retry, wait_for_promotion(&shared))
+            .await;
     }
     promote(&shared).await;
 }
@@ -184,7 +185,7 @@ async fn wait_for_promotion(shared: &Arc<Shared>) {
     loop {
         let mut progress = std::pin::pin!(shared.progress.notified());
         progress.as_mut().enable();
-        if shared.lock().is_promoting {
+        if shared.is_promoting() {
             return;
         }
         progress.await;
@@ -243,7 +244,7 @@ async fn receive(shared: &Arc<Shared>, address: &str) -> std::io::Result<()> {
             if let Some((b'w', numbers, bytes)) = read_copy(&body, 2)
                 && body[0] == b'w'
             {
-                if shared.lock().is_promoting {
+                if shared.is_promoting() {
                     // What comes after the decision comes too late.
                     return Ok(());
                 }
@@ -266,7 +267,7 @@ async fn receive(shared: &Arc<Shared>, address: &str) -> std::io::Result<()> {
                 stream.write_all(&output).await?;
                 stream.flush().await?;
             }
-            Happened::Progress if shared.lock().is_promoting => return Ok(()),
+            Happened::Progress if shared.is_promoting() => return Ok(()),
             Happened::Progress | Happened::Read => {}
         }
     }
@@ -346,9 +347,9 @@ async fn promote(shared: &Arc<Shared>) {
         return;
     }
     let mut state = shared.lock();
-    state.is_standby = false;
-    state.is_promoting = false;
-    shared.observer.observe(&Observation::Promoted { position: end, timeline });
+    shared.set_standby(&mut state, false);
+    let rows = kept_rows(&shared.settings, &state);
+    shared.observer.observe(&Observation::Promoted { position: end, timeline, rows: &rows });
     drop(state);
     shared.progress.notify_waiters();
 }

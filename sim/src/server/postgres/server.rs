@@ -12,7 +12,7 @@ use super::replication;
 use super::session;
 use super::session::block::flush;
 use super::settings::Settings;
-use super::state::Shared;
+use super::state::{Shared, kept_rows, rows_of};
 use super::wal;
 use crate::disk::Files;
 
@@ -44,23 +44,29 @@ impl Control {
     /// Makes a standby a primary, as `pg_promote()` and `pg_ctl promote` do: it stops
     /// following, and takes writes once it has replayed what it has. False: it is no standby.
     pub fn promote(&self) -> bool {
-        let mut state = self.0.lock();
-        let is_standby = state.is_standby;
-        state.is_promoting = is_standby;
-        drop(state);
-        self.0.progress.notify_waiters();
-        is_standby
+        self.0.ask_for_promotion()
     }
 
     /// Whether it follows a primary.
     pub fn is_standby(&self) -> bool {
-        self.0.lock().is_standby
+        self.0.is_standby()
     }
 
     /// The end of its log, bytes: of a standby, what it has replayed.
     pub fn position(&self) -> u64 {
         let state = self.0.lock();
         if state.is_standby { state.replayed } else { state.wal.end() }
+    }
+
+    /// The rows of a table that have been committed, their columns as text; none if there is
+    /// no such table.
+    pub fn rows(&self, table: &str) -> Vec<Vec<(String, Option<String>)>> {
+        rows_of(&self.0.lock(), table)
+    }
+
+    /// Its timeline: each promotion begins another.
+    pub fn timeline(&self) -> u64 {
+        self.0.lock().wal.timeline
     }
 
     /// How many sessions it has.
@@ -216,13 +222,15 @@ async fn recover(shared: &Arc<Shared>) -> io::Result<()> {
     state.wal.written = at as u64;
     state.wal.flushed = at as u64;
     state.replayed = at as u64;
-    state.is_standby = is_standby;
+    shared.set_standby(&mut state, is_standby);
     state.is_ready = true;
+    let rows = kept_rows(&shared.settings, &state);
     let told = Observation::Recovered {
         position: at as u64,
         transactions,
         torn_bytes,
         standby: is_standby,
+        rows: &rows,
     };
     shared.observer.observe(&told);
     Ok(())

@@ -18,6 +18,9 @@ pub struct Settings {
     /// How long a standby is waited for before its connection is given up, and how long a
     /// standby waits for its primary (`wal_sender_timeout`, `wal_receiver_timeout`).
     pub replication_timeout: Duration,
+    /// How long a standby waits before it asks its primary again
+    /// (`wal_retrieve_retry_interval`).
+    pub replication_retry: Duration,
     /// The primary that this server follows when its disk is empty: a standby.
     pub primary: Option<Primary>,
     /// The names of standbys that commits wait for (`synchronous_standby_names`,
@@ -93,6 +96,7 @@ impl Default for Settings {
             deadlock_timeout: Duration::from_secs(1),
             wal_writer_delay: Duration::from_millis(200),
             replication_timeout: Duration::from_secs(60),
+            replication_retry: Duration::from_secs(5),
             primary: None,
             synchronous_standby_names: Vec::new(),
             name: "walreceiver".to_owned(),

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use super::catalogue::{Catalogue, Kind, RelationId, Table};
 use super::error::SqlError;
 use super::heap::{Heap, Tuple, TupleId};
 use super::locks::{Locks, Tag};
-use super::observe::{AdvisoryKey, Observation, Observer, Session};
+use super::observe::{AdvisoryKey, Kept, Observation, Observer, Session};
 use super::settings::Settings;
 use super::transaction::{Change, Pid, Running, Xid};
 use super::value::{EPOCH_US, Value, text};
@@ -36,6 +37,10 @@ pub(crate) struct Shared {
     /// Told when there is something for the log's writer.
     pub(crate) writer: Notify,
     tasks: Mutex<Option<BTreeMap<u64, Task>>>,
+    /// As in the state; for who must not wait for it.
+    standby: AtomicBool,
+    /// Of a standby: it is to become a primary.
+    promoting: AtomicBool,
 }
 
 impl Shared {
@@ -54,11 +59,39 @@ impl Shared {
             progress: Notify::new(),
             writer: Notify::new(),
             tasks: Mutex::new(Some(BTreeMap::new())),
+            standby: AtomicBool::new(false),
+            promoting: AtomicBool::new(false),
         })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It follows a primary, or follows none.
+    pub(crate) fn set_standby(&self, state: &mut State, is_standby: bool) {
+        state.is_standby = is_standby;
+        self.standby.store(is_standby, Ordering::Relaxed);
+        self.promoting.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether it follows a primary. Nothing is locked.
+    pub(crate) fn is_standby(&self) -> bool {
+        self.standby.load(Ordering::Relaxed)
+    }
+
+    /// A standby is to become a primary; false: it is none. Nothing is locked: whoever is told
+    /// of something inside of the server may ask for it.
+    pub(crate) fn ask_for_promotion(&self) -> bool {
+        let is_standby = self.is_standby();
+        self.promoting.store(is_standby, Ordering::Relaxed);
+        self.progress.notify_waiters();
+        is_standby
+    }
+
+    /// Whether it is to become a primary.
+    pub(crate) fn is_promoting(&self) -> bool {
+        self.promoting.load(Ordering::Relaxed)
     }
 
     /// The wall clock, µs since 2000.
@@ -128,6 +161,26 @@ pub(crate) fn shown<'a>(table: &'a Table, row: &[Value]) -> Vec<(&'a str, Option
         .collect()
 }
 
+/// The rows of the observed tables, as a transaction that begins now sees them.
+pub(crate) fn kept_rows(settings: &Settings, state: &State) -> Vec<Kept> {
+    let tables = settings.observed_tables.iter();
+    tables
+        .flat_map(|name| rows_of(state, name).into_iter().map(|row| (name.clone(), row)))
+        .collect()
+}
+
+/// The rows of a table, as a transaction that begins now sees them; none if there is no such
+/// table.
+pub(crate) fn rows_of(state: &State, name: &str) -> Vec<Vec<(String, Option<String>)>> {
+    let table = state.catalogue.find(name, |_| false).and_then(|id| state.catalogue.table(id));
+    let Some(table) = table else { return Vec::new() };
+    let Some(heap) = state.heaps.get(&table.id) else { return Vec::new() };
+    let (snapshot, mine) = (state.running.snapshot(), BTreeSet::new());
+    let visible = heap.iter().filter(|(_, tuple)| snapshot.is_visible(tuple, &mine));
+    let owned = |(column, value): (&str, Option<String>)| (column.to_owned(), value);
+    visible.map(|(_, tuple)| shown(table, &tuple.row).into_iter().map(owned).collect()).collect()
+}
+
 pub(crate) fn advisory_key(tag: Tag) -> Option<AdvisoryKey> {
     match tag {
         Tag::AdvisoryBig(key) => Some(AdvisoryKey::Big(key)),
@@ -185,8 +238,6 @@ pub(crate) struct State {
     pub(crate) is_ready: bool,
     pub(crate) has_failed: bool,
     pub(crate) is_standby: bool,
-    /// Of a standby: it is to become a primary.
-    pub(crate) is_promoting: bool,
     /// How much of the log a standby has replayed.
     pub(crate) replayed: u64,
     pub(crate) standbys: BTreeMap<u64, Standby>,

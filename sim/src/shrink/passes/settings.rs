@@ -39,6 +39,16 @@ pub(super) fn fewer_servers(search: &mut Search<'_>) {
             strip(plan, &last);
         };
         if !search.accept_with(fewer) {
+            break;
+        }
+    }
+    while search.plan().topology.postgres > 1 {
+        let fewer = |plan: &mut Plan| {
+            let last = format!("pg-{}", plan.topology.postgres);
+            plan.topology.postgres -= 1;
+            strip(plan, &last);
+        };
+        if !search.accept_with(fewer) {
             return;
         }
     }

@@ -73,7 +73,7 @@ impl Environment<'_> {
                 }
                 let value = (!arguments[1].is_null()).then(|| arguments[1].str().to_owned());
                 let local = arguments[2].bool() == Some(true);
-                self.core.set_parameter(self.state, name, value.as_deref(), local)?;
+                self.core.set_parameter(self.shared, self.state, name, value.as_deref(), local)?;
                 Value::text(self.core.parameters.get(name)?)
             }
             Function::CurrentSetting => {
@@ -93,8 +93,7 @@ impl Environment<'_> {
                     let hint = "Recovery control functions can only be executed during recovery.";
                     return Err(SqlError::new("55000", told).hint(hint).into());
                 }
-                self.state.is_promoting = true;
-                self.shared.progress.notify_waiters();
+                self.shared.ask_for_promotion();
                 return Err(Stop::Wait(Need::Promotion));
             }
             Function::BlockingPids => {

@@ -51,6 +51,7 @@ impl Core {
 
     pub(crate) fn set_parameter(
         &mut self,
+        shared: &Shared,
         state: &mut State,
         name: &str,
         value: Option<&str>,
@@ -88,11 +89,7 @@ impl Core {
             }
             transaction.level().parameters.push((name.clone(), before));
         }
-        if name == "application_name"
-            && let Some(backend) = state.backends.get_mut(&self.pid)
-        {
-            backend.application_name = self.parameters.get("application_name")?;
-        }
+        self.named(shared, state, &name);
         Ok(())
     }
 
@@ -145,7 +142,7 @@ impl Core {
         if committed.is_none() {
             while let Some(level) = transaction.levels.pop() {
                 undo_level(state, &level);
-                self.undo_parameters(state, level);
+                self.undo_parameters(shared, state, level);
             }
         }
         self.tell_rows_released(shared, state, xid);
@@ -154,6 +151,7 @@ impl Core {
         }
         for (name, before) in transaction.local.iter().rev() {
             self.parameters.restore(name, before.clone());
+            self.named(shared, state, name);
         }
         let advisory: Vec<_> = state
             .locks
@@ -164,7 +162,9 @@ impl Core {
         // Told before anybody else is: whoever is woken by it acts after it.
         match committed {
             Some(position) => {
-                shared.observer.observe(&Observation::Committed { session, xid, position });
+                let wall_us = shared.wall();
+                let told = Observation::Committed { session, xid, position, wall_us };
+                shared.observer.observe(&told);
             }
             None => shared.observer.observe(&Observation::Aborted { session, xid }),
         }
@@ -194,14 +194,24 @@ impl Core {
         }
     }
 
-    fn undo_parameters(&mut self, state: &mut State, level: Level) {
+    fn undo_parameters(&mut self, shared: &Shared, state: &mut State, level: Level) {
         for (name, before) in level.parameters.into_iter().rev() {
             self.parameters.restore(&name, before);
-            if name == "application_name"
-                && let Some(backend) = state.backends.get_mut(&self.pid)
-            {
-                backend.application_name = self.parameters.get(&name).unwrap_or_default();
-            }
+            self.named(shared, state, &name);
+        }
+    }
+
+    /// A parameter has another value: others see the session's name.
+    fn named(&self, shared: &Shared, state: &mut State, parameter: &str) {
+        if parameter != "application_name" {
+            return;
+        }
+        let session = state.session(self.pid);
+        let Some(backend) = state.backends.get_mut(&self.pid) else { return };
+        let name = self.parameters.get(parameter).unwrap_or_default();
+        if backend.application_name != name {
+            shared.observer.observe(&Observation::Named { session, name: &name });
+            backend.application_name = name;
         }
     }
 
@@ -240,7 +250,12 @@ impl Core {
         Ok(())
     }
 
-    pub(crate) fn rollback_to(&mut self, state: &mut State, name: &str) -> SqlResult<()> {
+    pub(crate) fn rollback_to(
+        &mut self,
+        shared: &Shared,
+        state: &mut State,
+        name: &str,
+    ) -> SqlResult<()> {
         let depth = self.savepoint(name)?;
         let pid = self.pid;
         while self.transaction.as_ref().is_some_and(|one| one.levels.len() > depth) {
@@ -250,7 +265,7 @@ impl Core {
             for xid in level.released.iter().chain(&level.xid) {
                 transaction.mine.remove(xid);
             }
-            self.undo_parameters(state, level);
+            self.undo_parameters(shared, state, level);
         }
         state.locks.release_from(pid, depth);
         if let Some(transaction) = &mut self.transaction {
@@ -454,14 +469,14 @@ impl Session {
         for xid in level.released.iter().chain(&level.xid) {
             transaction.mine.remove(xid);
         }
-        self.core.undo_parameters(state, level);
+        let shared = self.shared.clone();
+        self.core.undo_parameters(&shared, state, level);
         if let Some(transaction) = &mut self.core.transaction {
             transaction.levels.push(Level { name, ..Level::default() });
         }
         if depth == 0 {
             let xid = had_xid;
             let session = state.session(pid);
-            let shared = self.shared.clone();
             self.core.tell_rows_released(&shared, state, xid);
             shared.observer.observe(&Observation::Aborted { session, xid });
         }

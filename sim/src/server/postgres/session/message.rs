@@ -38,12 +38,14 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: Stream) {
         }
         Begun::Over => return,
     };
+    let mut code = None;
     if let Err(error) = session.serve().await {
+        code = Some(error.fields().code);
         codec::error(&mut session.output, &error, "");
         // Whether it hears the reason is up to it.
         let _ = session.send().await;
     }
-    session.leave();
+    session.leave(code);
 }
 
 impl Session {
@@ -65,12 +67,13 @@ impl Session {
     }
 
     /// The session is over: its transaction, its locks, its place.
-    fn leave(&mut self) {
+    fn leave(&mut self, code: Option<&'static str>) {
         let shared = self.shared.clone();
         let mut state = shared.lock();
+        let session = state.session(self.core.pid);
+        shared.observer.observe(&Observation::SessionEnding { session, code });
         self.core.abort(&shared, &mut state);
         let pid = self.core.pid;
-        let session = state.session(pid);
         let held: Vec<_> = state.locks.session_holdings(pid);
         state.locks.leave(pid);
         let released = held.into_iter().map(|(tag, mode, _)| (tag, mode));
@@ -121,6 +124,10 @@ impl Session {
         };
         // A message half come is not idleness.
         let limit = limit.filter(|_| self.input.is_empty());
+        if let Some(limit) = limit {
+            let session = self.shared.lock().session(self.core.pid);
+            self.shared.observer.observe(&Observation::Idle { session, limit });
+        }
         let deadline = limit.map(|limit| self.shared.host.monotonic() + limit);
         loop {
             let now = self.shared.host.monotonic();

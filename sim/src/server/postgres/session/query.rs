@@ -294,7 +294,7 @@ impl Session {
             Statement::RollbackTo(name) => {
                 self.must_be_in_block("ROLLBACK TO SAVEPOINT")?;
                 let shared = self.shared.clone();
-                self.core.rollback_to(&mut shared.lock(), name)?;
+                self.core.rollback_to(&shared, &mut shared.lock(), name)?;
                 done("ROLLBACK")
             }
             Statement::CreateSequence { name, if_not_exists, options } => {
@@ -440,7 +440,7 @@ impl Session {
 
     fn set_parameter(&mut self, name: &str, value: Option<&str>, local: bool) -> SqlResult<()> {
         let shared = self.shared.clone();
-        self.core.set_parameter(&mut shared.lock(), name, value, local)?;
+        self.core.set_parameter(&shared, &mut shared.lock(), name, value, local)?;
         if name.to_ascii_lowercase().starts_with("tcp_") {
             self.apply_keepalive();
         }

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use super::{Core, Session};
 use crate::server::postgres::codec::{self, Opening};
 use crate::server::postgres::error::{SqlError, SqlResult};
+use crate::server::postgres::observe::Observation;
 use crate::server::postgres::parameters::Parameters;
 use crate::server::postgres::state::{Backend, Shared};
 use crate::server::postgres::transaction::{Block, Pid};
@@ -190,7 +191,7 @@ fn enter(
         secret,
         user: user.clone(),
         database: database.clone(),
-        application_name,
+        application_name: application_name.clone(),
         state: "idle",
         query: "".into(),
         started: wall,
@@ -207,6 +208,8 @@ fn enter(
         mail: Vec::new(),
     };
     state.backends.insert(pid, backend);
+    let session = state.session(pid);
+    shared.observer.observe(&Observation::Named { session, name: &application_name });
     let core = Core {
         pid,
         user,

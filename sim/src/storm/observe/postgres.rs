@@ -1,0 +1,385 @@
+//! What PostgreSQL servers do, as history: which row that a transaction has locked, which
+//! advisory lock, which row of the lock table is a grant, and which units were sold.
+//!
+//! | what the server tells | what it is |
+//! |---|---|
+//! | a row of `lockstorm_row` locked, a number of ours locked | the record is set |
+//! | the session says something | the record is extended by what it may be silent again |
+//! | the row lock ends with its transaction, the number is given back | the record is released |
+//! | the same because the session ends | the session has expired |
+//! | a row of `lockstorm_lock` committed, again, deleted | set, extended, released |
+//! | a row of `ledger` committed | a unit is sold |
+//!
+//! The owner of what a session holds is the session's `application_name`, as `pg_stat_activity`
+//! has it; of a row in the lock table it stands in the row. A standby has the rows of the lock
+//! table that it has replayed, and nothing of what sessions hold: a promotion forgets that.
+
+mod table;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lockstorm::lock::postgres::advisory::number_of;
+
+use crate::history::event::DATABASE;
+use crate::history::{Name, RecordLoss, Recorder, StockOperation, What};
+use crate::server::postgres::observe::{
+    AdvisoryKey, Kept, Observation, Observer, Row, RowLockMode, Session,
+};
+use table::{Change, Rows};
+
+/// The table of the rows that transactions lock.
+const ROWS: &str = "lockstorm_row";
+/// The lock table.
+const LOCKS: &str = "lockstorm_lock";
+/// The stock's books.
+const LEDGER: &str = "ledger";
+
+/// The tables that servers tell of.
+pub const TABLES: [&str; 3] = [ROWS, LOCKS, LEDGER];
+
+/// A lock that a session holds, or the transaction in it.
+struct Held {
+    pid: i32,
+    owner: Name,
+    /// Its session has not been silent yet since it took it.
+    is_fresh: bool,
+}
+
+/// What is known of a session.
+#[derive(Default)]
+struct Known {
+    name: Name,
+    /// The lock that it waits for.
+    waits: Option<Name>,
+    is_ending: bool,
+    /// What it lost as it ended, as (lock, owner).
+    lost: Vec<(Name, Name)>,
+}
+
+/// What a transaction that is under way has done.
+#[derive(Default)]
+struct Open {
+    changes: Vec<Change>,
+    /// Units and their orders.
+    sales: Vec<(u32, Name)>,
+}
+
+/// What is known of a server.
+#[derive(Default)]
+struct Server {
+    sessions: BTreeMap<i32, Known>,
+    held: BTreeMap<Name, Held>,
+    open: BTreeMap<u64, Open>,
+    rows: Rows,
+}
+
+/// Watches the servers of a storm, through all their incarnations.
+pub struct ClusterWatch {
+    recorder: Recorder,
+    lease_us: u64,
+    /// The locks by the numbers that stand for them.
+    numbers: BTreeMap<i64, Name>,
+    servers: Mutex<BTreeMap<Name, Server>>,
+    /// What each commit did to the lock table of the first primary, for its standbys.
+    commits: Mutex<BTreeMap<u64, Vec<Change>>>,
+    first: Name,
+}
+
+impl ClusterWatch {
+    /// A watch over servers of which `first` is the primary at first. Sessions may be silent
+    /// for `lease_us` while they hold one of the locks `keys`.
+    pub fn new(recorder: Recorder, first: Name, lease_us: u64, keys: &[&str]) -> Arc<Self> {
+        let numbers = keys.iter().map(|key| (number_of(key), Name::from(*key)));
+        Arc::new(ClusterWatch {
+            recorder,
+            lease_us,
+            numbers: numbers.collect(),
+            servers: Mutex::default(),
+            commits: Mutex::default(),
+            first,
+        })
+    }
+
+    /// What the server `name` tells.
+    pub fn of(self: &Arc<Self>, name: Name) -> Arc<ServerWatch> {
+        Arc::new(ServerWatch { cluster: self.clone(), name })
+    }
+}
+
+/// Watches one server.
+pub struct ServerWatch {
+    cluster: Arc<ClusterWatch>,
+    name: Name,
+}
+
+impl ServerWatch {
+    /// The server's program starts: its sessions, and what they held, are gone.
+    pub fn started(&self) {
+        let mut servers = self.servers();
+        let server = servers.entry(self.name.clone()).or_default();
+        server.sessions.clear();
+        server.open.clear();
+        let lost = std::mem::take(&mut server.held).into_iter();
+        let how = RecordLoss::Crash;
+        let lost = lost.map(|(key, held)| What::RecordLost { key, owner: held.owner, how });
+        let lost: Vec<What> = lost.collect();
+        drop(servers);
+        self.say_all(lost);
+    }
+
+    fn servers(&self) -> MutexGuard<'_, BTreeMap<Name, Server>> {
+        self.cluster.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn commits(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<Change>>> {
+        self.cluster.commits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells all of it, in this order. Nothing is locked: an event may set off a fault.
+    fn say_all(&self, events: Vec<What>) {
+        for what in events {
+            self.cluster.recorder.record(&self.name, what);
+        }
+    }
+
+    /// Tells of units that were sold: at the database, whichever of its servers did it.
+    fn say_sold(&self, sales: Vec<(u32, Name)>) {
+        for (unit, order) in sales {
+            let effect = What::Effect {
+                owner: order.clone(),
+                token: None,
+                operation: StockOperation::Sell { unit, order },
+                accepted: true,
+                refusal: None,
+            };
+            self.cluster.recorder.record(&DATABASE.into(), effect);
+        }
+    }
+
+    fn ended(&self, server: &mut Server, xid: u64, wall_us: i64) -> (Vec<What>, Vec<(u32, Name)>) {
+        let Some(open) = server.open.remove(&xid) else { return Default::default() };
+        let mut events = Vec::new();
+        for change in &open.changes {
+            events.extend(server.rows.commit(change, wall_us));
+        }
+        if self.name == self.cluster.first && !open.changes.is_empty() {
+            self.commits().insert(xid, open.changes);
+        }
+        (events, open.sales)
+    }
+
+    fn replayed(&self, server: &mut Server, xid: u64) -> Vec<What> {
+        let commits = self.commits();
+        let changes = commits.get(&xid).map_or(&[][..], Vec::as_slice);
+        changes.iter().filter_map(|change| server.rows.replay(change)).collect()
+    }
+
+    /// A row is written; others see it at the commit.
+    fn wrote(
+        &self,
+        server: &mut Server,
+        (session, xid, table): (&Session, u64, &str),
+        old: Option<Row<'_>>,
+        new: Option<Row<'_>>,
+    ) -> Option<What> {
+        match (table, new) {
+            (LOCKS, _) => {
+                let by = server.sessions.get(&session.pid).map(|known| known.name.clone());
+                let change = Change::of(old, new, &by.unwrap_or_default())?;
+                let began = server.rows.began(&change);
+                server.open.entry(xid).or_default().changes.push(change);
+                return began;
+            }
+            (LEDGER, Some(new)) if old.is_none() => {
+                let unit = table::column(new, "unit").and_then(|unit| unit.parse::<u32>().ok());
+                let order = table::column(new, "order_key");
+                let sale = unit.zip(order.map(Name::from));
+                server.open.entry(xid).or_default().sales.extend(sale);
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// What is told of it, and what was sold.
+    fn look(
+        &self,
+        server: &mut Server,
+        observation: &Observation<'_>,
+    ) -> (Vec<What>, Vec<(u32, Name)>) {
+        let mut events = Vec::new();
+        match observation {
+            Observation::Named { session, name } => {
+                server.known(*session).name = (*name).into();
+            }
+            Observation::SessionEnding { session, .. } => server.known(*session).is_ending = true,
+            Observation::SessionEnded { session } => {
+                let known = server.sessions.remove(&session.pid).unwrap_or_default();
+                if !known.lost.is_empty() {
+                    let session = format!("{}:{}", self.name, session.pid);
+                    events.push(What::SessionExpired { session, records: known.lost });
+                }
+            }
+            Observation::Idle { session, limit } => {
+                let lease_us = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
+                events.extend(server.heard(session.pid, lease_us));
+            }
+            Observation::RowLocked {
+                session, table: ROWS, mode: RowLockMode::Update, row, ..
+            } => {
+                if let Some(key) = table::column(row, "key") {
+                    events.extend(server.took(*session, key.into(), false, self.cluster.lease_us));
+                }
+            }
+            Observation::RowAwaited { session, table: ROWS, row, .. } => {
+                if let Some(key) = table::column(row, "key") {
+                    events.extend(server.awaits(*session, key.into()));
+                }
+            }
+            Observation::RowReleased { session, table: ROWS, row, .. } => {
+                if let Some(key) = table::column(row, "key") {
+                    events.extend(server.gave_back(*session, &key.into()));
+                }
+            }
+            Observation::AdvisoryLocked { session, key, shared, .. } => {
+                if let Some(key) = self.cluster.key_of(*key) {
+                    events.extend(server.took(*session, key, *shared, self.cluster.lease_us));
+                }
+            }
+            Observation::AdvisoryAwaited { session, key } => {
+                if let Some(key) = self.cluster.key_of(*key) {
+                    events.extend(server.awaits(*session, key));
+                }
+            }
+            Observation::AdvisoryReleased { session, key, .. } => {
+                if let Some(key) = self.cluster.key_of(*key) {
+                    events.extend(server.gave_back(*session, &key));
+                }
+            }
+            Observation::Inserted { session, xid, table, row } => {
+                events.extend(self.wrote(server, (session, *xid, *table), None, Some(*row)));
+            }
+            Observation::Updated { session, xid, table, old, new } => {
+                events.extend(self.wrote(server, (session, *xid, *table), Some(*old), Some(*new)));
+            }
+            Observation::Deleted { session, xid, table, row } => {
+                events.extend(self.wrote(server, (session, *xid, *table), Some(*row), None));
+            }
+            Observation::Committed { xid: Some(xid), wall_us, .. } => {
+                return self.ended(server, *xid, *wall_us);
+            }
+            Observation::Aborted { xid: Some(xid), .. } => {
+                server.open.remove(xid);
+            }
+            Observation::Replayed { xid, .. } => events.extend(self.replayed(server, *xid)),
+            Observation::Recovered { rows, .. } => {
+                events.extend(server.rows.replace(kept(rows)));
+            }
+            Observation::Promoted { position, rows, .. } => {
+                server.rows.replace(kept(rows));
+                let records = server.rows.records();
+                events.push(What::Promoted { offset: *position, records });
+            }
+            _ => {}
+        }
+        (events, Vec::new())
+    }
+}
+
+impl ClusterWatch {
+    fn key_of(&self, key: AdvisoryKey) -> Option<Name> {
+        match key {
+            AdvisoryKey::Big(number) => self.numbers.get(&number).cloned(),
+            AdvisoryKey::Pair(..) => None,
+        }
+    }
+}
+
+impl Server {
+    fn known(&mut self, session: Session) -> &mut Known {
+        self.sessions.entry(session.pid).or_default()
+    }
+
+    /// A session has a lock.
+    fn took(&mut self, session: Session, key: Name, shared: bool, lease_us: u64) -> Option<What> {
+        let known = self.known(session);
+        known.waits = None;
+        let owner = known.name.clone();
+        if self.held.get(&key).is_some_and(|held| held.pid == session.pid) {
+            return None;
+        }
+        let held = Held { pid: session.pid, owner: owner.clone(), is_fresh: true };
+        self.held.insert(key.clone(), held);
+        Some(What::RecordSet { key, owner, lease_us: Some(lease_us), shared })
+    }
+
+    /// A session waits for a lock; a row's queue has two places to wait in, and is one wait.
+    fn awaits(&mut self, session: Session, key: Name) -> Option<What> {
+        let known = self.known(session);
+        let is_new = known.waits.as_ref() != Some(&key);
+        known.waits = Some(key.clone());
+        is_new.then(|| What::WaitBegan { key, owner: known.name.clone() })
+    }
+
+    /// A session has a lock no more: it gave it back, or it ends.
+    fn gave_back(&mut self, session: Session, key: &Name) -> Option<What> {
+        let held = self.held.get(key).filter(|held| held.pid == session.pid)?;
+        let owner = held.owner.clone();
+        self.held.remove(key);
+        let known = self.known(session);
+        if known.is_ending {
+            known.lost.push((key.clone(), owner));
+            return None;
+        }
+        Some(What::RecordReleased { key: key.clone(), owner })
+    }
+
+    /// A session has said something, and may be silent for so long again.
+    fn heard(&mut self, pid: i32, lease_us: u64) -> Vec<What> {
+        if let Some(known) = self.sessions.get_mut(&pid) {
+            // A wait is over with its statement, whatever came of it.
+            known.waits = None;
+        }
+        let of_session = self.held.iter_mut().filter(|(_, held)| held.pid == pid);
+        let mut events = Vec::new();
+        for (key, held) in of_session {
+            if !std::mem::take(&mut held.is_fresh) {
+                let (key, owner) = (key.clone(), held.owner.clone());
+                events.push(What::RecordExtended { key, owner, lease_us });
+            }
+        }
+        events
+    }
+}
+
+/// The rows of the lock table.
+fn kept(rows: &[Kept]) -> impl Iterator<Item = &Vec<(String, Option<String>)>> {
+    rows.iter().filter(|(table, _)| table == LOCKS).map(|(_, row)| row)
+}
+
+impl Observer for ServerWatch {
+    fn observe(&self, observation: &Observation<'_>) {
+        let mut servers = self.servers();
+        let server = servers.entry(self.name.clone()).or_default();
+        let (events, sales) = self.look(server, observation);
+        drop(servers);
+        self.say_all(events);
+        self.say_sold(sales);
+    }
+}
+
+impl std::fmt::Debug for ClusterWatch {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ClusterWatch").finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for ServerWatch {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ServerWatch").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

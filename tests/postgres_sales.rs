@@ -1,0 +1,202 @@
+//! Does a stock in SQL oversell, deadlock, lose an order? By which statement, and whose fault
+//! is it?
+
+mod on_both_engines;
+
+use lockstorm_sim::check::{Kind, Verdict};
+use lockstorm_sim::history::{OrderAnswer, What};
+use lockstorm_sim::storm::Run;
+
+use on_both_engines::{assert_withstood, each, is_struck, told};
+
+const SCARCE: &str = r#"
+schema = 1
+scenario = "postgres-single"
+seed = "0x1"
+
+[lock]
+name = "pg-optimistic"
+
+[workload]
+units = 20
+slow-per-mille = 0
+"#;
+
+fn refusals(run: &Run) -> Vec<String> {
+    let refusals = run.history.iter().filter_map(|event| match &event.what {
+        What::Effect { refusal: Some(why), .. } => Some(why.to_string()),
+        _ => None,
+    });
+    refusals.collect()
+}
+
+fn accepted(run: &Run) -> usize {
+    let answers = run.history.iter().filter(|event| {
+        matches!(event.what, What::OrderReturned { answer: OrderAnswer::Accepted, .. })
+    });
+    answers.count()
+}
+
+#[test]
+fn the_statement_as_it_is_taught_oversells_and_corrected_it_does_not() {
+    let checked = |check: &str| {
+        SCARCE.replace("pg-optimistic\"", &format!("pg-optimistic\"\ncheck = \"{check}\""))
+    };
+    each(&checked("nothing"), |run| {
+        assert!(run.judgement.has_violation(Kind::Oversell), "{}", told(run));
+        assert!(accepted(run) > 20, "{}", told(run));
+    });
+    for check in ["read", "statement"] {
+        each(&checked(check), |run| {
+            assert_eq!(run.judgement.verdict, Verdict::Safe, "{}", told(run));
+            assert_eq!(accepted(run), 20, "{}", told(run));
+            assert!(!refusals(run).is_empty(), "nobody was in anybody's way: {}", told(run));
+        });
+    }
+}
+
+#[test]
+fn each_way_sells_what_there_is() {
+    let conditional = SCARCE.replace("pg-optimistic", "pg-conditional");
+    let repeatable =
+        SCARCE.replace("pg-optimistic\"", "pg-optimistic\"\nisolation = \"repeatable-read\"");
+    let pessimistic = SCARCE
+        .replace("pg-optimistic", "none")
+        .replace("units = 20", "units = 20\nstock = \"sql-for-update\"");
+    for text in [conditional, repeatable, pessimistic] {
+        each(&text, |run| {
+            assert_eq!(run.judgement.violations().count(), 0, "{}", told(run));
+            assert_eq!(accepted(run), 20, "{}", told(run));
+        });
+    }
+    let under_lock = SCARCE
+        .replace("pg-optimistic", "pg-for-update")
+        .replace("units = 20", "units = 20\nstock = \"sql\"");
+    each(&under_lock, |run| {
+        assert_eq!(run.judgement.verdict, Verdict::Safe, "{}", told(run));
+        assert_eq!(accepted(run), 20, "{}", told(run));
+    });
+    // The same tables, the same statements, and nobody who guards them.
+    let without = under_lock.replace("pg-for-update", "none");
+    each(&without, |run| {
+        assert!(run.judgement.has_violation(Kind::Oversell), "{}", told(run));
+    });
+}
+
+#[test]
+fn two_skus_in_opposite_order_deadlock_and_the_server_ends_one() {
+    let two = |text: &str| {
+        let busy = "units = 400\nlocks = 2\nthink = \"5ms\"\nwork = \"1ms\"";
+        text.replace("units = 20", busy)
+    };
+    let pessimistic = two(&SCARCE.replace("pg-optimistic", "none"))
+        .replace("slow-per", "stock = \"sql-for-update\"\nslow-per");
+    let optimistic = two(SCARCE);
+    for text in [pessimistic, optimistic] {
+        each(&text, |run| {
+            let deadlocks = refusals(run).iter().filter(|why| why.starts_with("40P01")).count();
+            assert!(deadlocks > 0, "{}: {:?}", told(run), refusals(run).first());
+            assert_eq!(run.judgement.violations().count(), 0, "{}", told(run));
+        });
+    }
+}
+
+#[test]
+fn a_commit_whose_reply_is_lost_is_settled_by_the_orders_name() {
+    let reset = "\n[[fault]]\nkind = \"reset\"\nfrom = [\"app-1\"]\nto = [\"pg-1\"]\n\
+                 after = \"app-1 sell 3 applied\"\n";
+    for lock in ["pg-optimistic", "pg-conditional"] {
+        each(&format!("{}{reset}", SCARCE.replace("pg-optimistic", lock)), |run| {
+            assert_withstood(run);
+            let told_so = run.history.iter().any(|event| match &event.what {
+                What::OrderReturned { order, answer } => {
+                    **order == *"app-1/3" && *answer == OrderAnswer::Accepted
+                }
+                _ => false,
+            });
+            assert!(told_so, "{}", told(run));
+        });
+    }
+}
+
+#[test]
+fn a_server_that_restarts_has_every_order_that_it_confirmed() {
+    for kind in ["process-crash", "machine-crash"] {
+        let crash = format!(
+            "\n[[fault]]\nkind = \"{kind}\"\nnode = \"pg-1\"\n\
+             after = \"app-1 sell 3 applied\"\nfor = \"500ms\"\n"
+        );
+        each(&format!("{}{crash}", SCARCE.replace("pg-optimistic", "pg-conditional")), |run| {
+            assert!(is_struck(run), "{}", told(run));
+            assert_eq!(run.judgement.violations().count(), 0, "{}", told(run));
+        });
+    }
+}
+
+/// A primary whose standby is behind a cut, dies, and the standby is promoted.
+const FAILOVER: &str = r#"
+schema = 1
+scenario = "postgres-failover"
+seed = "0x1"
+
+[lock]
+name = "pg-conditional"
+
+[workload]
+slow-per-mille = 0
+
+[[fault]]
+kind = "partition"
+from = ["pg-1"]
+to = ["pg-2"]
+after = "app-1 acquire 3 returned"
+for = "5s"
+
+[[fault]]
+kind = "machine-crash"
+node = "pg-1"
+after = "app-1 acquire 6 returned"
+
+[[fault]]
+kind = "promote"
+node = "pg-2"
+after = "app-1 acquire 6 returned"
+delay = "500ms"
+"#;
+
+#[test]
+fn an_asynchronous_failover_loses_orders_that_were_confirmed() {
+    each(FAILOVER, |run| {
+        assert!(is_struck(run), "{}", told(run));
+        let lost: Vec<_> =
+            run.judgement.violations().filter(|found| found.kind == Kind::LostOrder).collect();
+        assert!(!lost.is_empty(), "{}", told(run));
+        assert!(lost.iter().all(|found| !found.blame.is_lock_bug()), "{}", told(run));
+        assert!(!run.judgement.found(Kind::DoubleGrant), "{}", told(run));
+    });
+    // Without the cut the standby has all of it.
+    let (before, rest) = FAILOVER.split_once("[[fault]]\nkind = \"partition\"").unwrap();
+    let (_, after) = rest.split_once("for = \"5s\"").unwrap();
+    each(&format!("{before}{after}"), |run| {
+        assert!(is_struck(run), "{}", told(run));
+        assert_eq!(run.judgement.violations().count(), 0, "{}", told(run));
+    });
+}
+
+#[test]
+fn an_old_primary_that_still_serves_grants_the_lock_a_second_time() {
+    let faults = "\n[[fault]]\nkind = \"partition\"\nfrom = [\"pg-1\", \"app-1\"]\n\
+                  to = [\"pg-2\", \"app-2\", \"app-3\"]\nafter = \"app-1 acquire 3 returned\"\n\
+                  for = \"6s\"\n\n[[fault]]\nkind = \"promote\"\nnode = \"pg-2\"\n\
+                  after = \"app-1 acquire 3 returned\"\ndelay = \"200ms\"\n";
+    for lock in ["pg-for-update", "pg-advisory", "pg-lock-table"] {
+        let (head, _) = FAILOVER.split_once("\n[[fault]]").unwrap();
+        let text = format!("{head}{faults}").replace("pg-conditional", lock);
+        // Whoever waits at a server that is cut off learns of it when the patience is over.
+        let text = text.replace("slow-per-mille", "patience = \"1s\"\nslow-per-mille");
+        each(&text, |run| {
+            assert!(is_struck(run), "{}", told(run));
+            assert!(run.judgement.has_violation(Kind::DoubleGrant), "{}", told(run));
+        });
+    }
+}
