@@ -6,17 +6,18 @@ use super::super::observe::Origin;
 use super::super::state::{Client, Role, Shared, State};
 use super::*;
 
-/// Whether the data set is as large as it may be. Nothing is evicted (`noeviction`), and
-/// a replica takes what its master sends.
+/// What a server of Redis uses without a single key, about: a lower `maxmemory` is exceeded
+/// whatever is there.
+const EMPTY_BYTES: usize = 512 * 1024;
+
+/// Whether the data set is as large as it may be. A replica takes what its master sends.
 pub(in super::super) fn is_out_of_memory(shared: &Shared, state: &State, client: &Client) -> bool {
     if client.origin == Origin::Master || state.is_replica() {
         return false;
     }
-    let limit = match server::maxmemory(state) {
-        0 => shared.settings.memory_bytes,
-        limit => limit.min(shared.settings.memory_bytes),
-    };
-    state.used_bytes() > limit
+    let used = state.used_bytes();
+    let limit = server::maxmemory(state);
+    used > shared.settings.memory_bytes || limit > 0 && used + EMPTY_BYTES > limit
 }
 
 /// Refuses what may need memory, and whatever is queued, when there is none.

@@ -40,7 +40,9 @@ pub(super) fn debug(call: &mut Call<'_>) -> Outcome {
         b"change-repl-id" if count == 2 => call.reply.ok(),
         b"object" if count == 3 => {
             let arguments = call.arguments;
-            let entry = call.lookup(&arguments[2]).ok_or("ERR no such key")?;
+            // Also one whose time has come: looking at it changes nothing.
+            let database = &call.state.databases[call.client.database];
+            let entry = database.get(&arguments[2]).ok_or("ERR no such key")?;
             let kind = entry.value.type_name();
             let bytes = entry.value.memory_bytes();
             let text = format!(
