@@ -24,6 +24,8 @@ fn endless_scripts_end() {
     on_tokio(async {
         let server = server(Settings { script_instructions: 500_000, ..Settings::default() }).await;
         let mut client = Client::connect(server.port).await;
+        let mut other = Client::connect(server.port).await;
+        other.line("CONFIG SET busy-reply-threshold 0").await;
         for script in [
             "while true do end",
             "while true do pcall(function() while true do end end) end",
@@ -50,8 +52,7 @@ fn endless_scripts_end() {
             "for i = 1, 1e12 do redis.call('ping') end",
             "local t = setmetatable({}, {__index = function(t, k) return t[k .. 'x'] end}) return t.a",
         ] {
-            client.send(&[b"EVAL", script.as_bytes(), b"0"]).await;
-            let reply = client.reply().await.unwrap();
+            let reply = client.script(&mut other, script).await;
             assert!(reply.as_error().is_some(), "{script}: {reply:?}");
             // The next one has the whole budget again.
             assert_eq!(
@@ -62,11 +63,48 @@ fn endless_scripts_end() {
                 "after {script}"
             );
         }
-        client.send(&[b"EVAL", b"while true do end", b"0"]).await;
+        // A transaction cannot wait for a killer: there it ends at once.
+        client.line("MULTI").await;
+        client.line("EVAL \"while true do end\" 0").await;
+        client.line("PING").await;
+        client.send(&[b"EXEC"]).await;
+        let Reply::Array(replies) = client.reply().await.unwrap() else { panic!("an array") };
         assert_eq!(
-            error(&client.reply().await.unwrap()),
+            error(&replies[0]),
             "ERR Error running script: it exceeded its budget of instructions"
         );
+        assert_eq!(replies.len(), 2);
+    });
+}
+
+/// As Redis: others hear that it is busy, a script that has written cannot be killed, and
+/// what it wrote reaches no replica. Only the end of the process ends it.
+#[test]
+fn an_endless_script_that_has_written_ends_with_the_server() {
+    on_tokio(async {
+        let server = server(Settings { script_instructions: 500_000, ..Settings::default() }).await;
+        let mut client = Client::connect(server.port).await;
+        let mut other = Client::connect(server.port).await;
+        other.line("CONFIG SET busy-reply-threshold 0").await;
+        let mut replica = Client::connect(server.port).await;
+        replica.send(&[b"SYNC"]).await;
+        replica.read_raw().await;
+        client.send(&[b"EVAL", b"redis.call('set', 'k', 'v') while true do end", b"0"]).await;
+        let busy = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+        redis_support::until("the script", async || {
+            let reply = other.line("PING").await;
+            (error(&reply) == busy).then_some(())
+        })
+        .await;
+        let refusal = error(&other.line("SCRIPT KILL").await);
+        assert!(refusal.starts_with("UNKILLABLE "), "{refusal}");
+        assert_eq!(error(&other.line("GET k").await), busy);
+        assert_eq!(error(&other.line("SHUTDOWN").await), busy);
+        assert!(replica.is_quiet().await, "what it wrote goes nowhere");
+        other.send(&[b"SHUTDOWN", b"NOSAVE"]).await;
+        assert!(other.reply().await.is_none());
+        assert!(client.reply().await.is_none());
+        server.ended().await;
     });
 }
 
@@ -75,6 +113,8 @@ fn greedy_scripts_end() {
     on_tokio(async {
         let server = server(Settings::default()).await;
         let mut client = Client::connect(server.port).await;
+        let mut other = Client::connect(server.port).await;
+        other.line("CONFIG SET busy-reply-threshold 0").await;
         for script in [
             "local t = {} while true do t[#t+1] = string.rep('x', 100000) .. #t end",
             "return string.rep('x', 1000000000)",
@@ -100,8 +140,7 @@ fn greedy_scripts_end() {
             "return string.rep('x', 4000000):gsub('x', 'yyyyyyyy')",
             "return ('x'):rep(1000):rep(1000):rep(1000)",
         ] {
-            client.send(&[b"EVAL", script.as_bytes(), b"0"]).await;
-            let reply = client.reply().await.unwrap();
+            let reply = client.script(&mut other, script).await;
             assert!(reply.as_error().is_some(), "{script}: {reply:?}");
             assert_eq!(client.line("EVAL \"return 1\" 0").await, Reply::Integer(1), "{script}");
         }
@@ -128,14 +167,15 @@ fn a_full_memory_is_the_script_s_own() {
     on_tokio(async {
         let server = server(Settings::default()).await;
         let mut client = Client::connect(server.port).await;
+        let mut other = Client::connect(server.port).await;
+        other.line("CONFIG SET busy-reply-threshold 0").await;
         for size in [16, 100, 4_000, 100_000, 1_000_000] {
             let fill = format!(
                 "local t = {{}} pcall(function() while true do t[#t+1] = string.rep('x', {size}) .. #t end end) \
                  pcall(function() while true do t[#t+1] = {{}} end end) return 1"
             );
             // What is left may be too little to return.
-            client.send(&[b"EVAL", fill.as_bytes(), b"0"]).await;
-            client.reply().await.unwrap();
+            client.script(&mut other, &fill).await;
             for _ in 0..3 {
                 let next = "local t = {} for i = 1, 1000 do t[i] = string.rep('y', 1000) .. i end return #t";
                 client.send(&[b"EVAL", next.as_bytes(), b"0"]).await;

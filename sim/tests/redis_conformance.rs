@@ -30,6 +30,10 @@ const SETS: &str = include_str!("redis_support/sets.txt");
 const STREAMS: &str = include_str!("redis_support/streams.txt");
 const CJSON: &str = include_str!("redis_support/cjson.txt");
 const KEYS: &str = include_str!("redis_support/keys.txt");
+const SORTING: &str = include_str!("redis_support/sorting.txt");
+const BITS: &str = include_str!("redis_support/bits.txt");
+const LIBRARIES: &str = include_str!("redis_support/libraries.txt");
+const BREADTH: &str = include_str!("redis_support/breadth.txt");
 const MEMORY: &str = include_str!("redis_support/memory.txt");
 
 /// Waits until `count` clients wait inside commands.
@@ -206,6 +210,26 @@ fn streams() {
 #[test]
 fn cjson() {
     compare(CJSON);
+}
+
+#[test]
+fn sorting() {
+    compare(SORTING);
+}
+
+#[test]
+fn bits() {
+    compare(BITS);
+}
+
+#[test]
+fn libraries_of_scripts() {
+    compare(LIBRARIES);
+}
+
+#[test]
+fn breadth() {
+    compare(BREADTH);
 }
 
 #[test]

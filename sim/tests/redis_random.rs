@@ -83,10 +83,13 @@ const FLOATS: &[&str] = &["1", "0.5", "-1.25", "3.3", "1e2", "x", "0.1", "inf"];
 const IDS: &[&str] = &["1-1", "2-1", "3", "5-0", "5-*", "7-7", "0", "0-0", "x", "1-2-3", "9-1"];
 const ID_LIMITS: &[&str] = &["-", "+", "(1-1", "2", "5-0", "(7", "0", "x", "$"];
 
+/// Places of bits.
+const BITS: &[&str] = &["0", "1", "7", "8", "13", "100", "-1", "x", "9223372036854775807"];
+
 /// Templates: K a key, F a field, V a value, N a number, T a relative and A an absolute time in
 /// seconds, M one in milliseconds, I a place or a count, J a small integer, S a score, B a limit
-/// of scores and L one of members, D a float, E an id and R a limit of ids;
-/// options in brackets of which some are taken. `~`: in any order.
+/// of scores and L one of members, D a float, E an id and R a limit of ids, W the
+/// place of a bit and Y a bit; options in brackets of which some are taken. `~`: in any order.
 const TEMPLATES: &[&str] = &[
     "HSET K F V",
     "HSET K F V F V",
@@ -301,6 +304,30 @@ const TEMPLATES: &[&str] = &[
     "AUTH V",
     "REPLICAOF",
     "TIME V",
+    "SORT K [ALPHA] [DESC] [LIMIT I I]",
+    "SORT K [DESC]",
+    "~SORT K BY nosort",
+    "SORT K BY * [DESC] GET # GET nosuch*",
+    "SORT K ALPHA [GET #] STORE K",
+    "SORT_RO K [LIMIT I I] ALPHA",
+    "SETBIT K W Y",
+    "GETBIT K W",
+    "BITCOUNT K [I I] [BIT|BYTE|X]",
+    "BITCOUNT K I I BIT",
+    "BITPOS K Y [I]",
+    "BITPOS K Y I I [BIT|BYTE]",
+    "BITOP [AND|OR|XOR|NOT] K K K",
+    "BITOP NOT K K",
+    "BITFIELD K GET u8 W SET i5 W N INCRBY u4 #1 J",
+    "BITFIELD K [OVERFLOW SAT|OVERFLOW FAIL|OVERFLOW WRAP] INCRBY i8 W N GET u3 1",
+    "BITFIELD_RO K GET [u8|i16|u64|x] W",
+    "MOVE K [1|0|99|x]",
+    "SWAPDB 0 1",
+    "RESTORE K T V",
+    "CLIENT REPLY [ON|X]",
+    "EVAL \"return {cmsgpack.pack(ARGV[1], tonumber(ARGV[1])), #cmsgpack.pack({ARGV})}\" 0 N",
+    "EVAL \"return {bit.band(ARGV[1], 255), bit.tohex(ARGV[1])}\" 0 N",
+    "EVAL \"return struct.pack('>hI4', ARGV[1], 7)\" 0 N",
 ];
 
 /// One command of a template.
@@ -339,6 +366,8 @@ fn fill(draw: &mut Draw, template: &str) -> String {
                 "L" => draw.of(NAMES),
                 "D" => draw.of(FLOATS),
                 "E" => draw.of(IDS),
+                "W" => draw.of(BITS),
+                "Y" => draw.of(&["0", "1", "1", "2", "x"]),
                 "R" => draw.of(ID_LIMITS),
                 // A wait that ends at once.
                 "X" => "0.001",

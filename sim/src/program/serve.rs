@@ -25,6 +25,9 @@ const MOST: u16 = 100;
 /// mymaster down-after-milliseconds` changes it.
 const DOWN_AFTER: Duration = Duration::from_secs(5);
 
+/// How much memory the scripts of one Redis server may use.
+const SCRIPT_MEMORY_BYTES: usize = 128 * 1024 * 1024;
+
 /// The most servers of an ensemble.
 const MOST_SERVERS: u8 = 9;
 
@@ -128,6 +131,8 @@ async fn serve_redis(wanted: &ServeRedis) -> Result<u8, Failure> {
             port: listener.port(),
             disk: Some(disk),
             debug_command: true,
+            // Scripts of suites build large tables; a storm's servers are many.
+            script_memory_bytes: SCRIPT_MEMORY_BYTES,
             ..Settings::default()
         };
         let server = Server::new(host, settings, config, gate, Arc::new(Unobserved));

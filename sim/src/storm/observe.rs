@@ -313,6 +313,14 @@ impl Observer for RedisWatch {
                     self.say(What::RecordExpired { key, owner: self.text(owner) });
                 }
             }
+            Observation::Evicted { key, value } => {
+                self.gone(key);
+                if let (Some(key), Some(owner)) = (self.lock_key(key), value) {
+                    self.lock().remove(&key);
+                    let owner = self.text(owner);
+                    self.say(What::RecordLost { key, owner, how: RecordLoss::Deleted });
+                }
+            }
             Observation::Promoted { offset, strings } => self.promoted(*offset, strings),
             Observation::Demoted { master } => {
                 self.say(What::Demoted { master: (*master).to_owned() });

@@ -230,6 +230,19 @@ impl Client {
         self.reply().await.expect("the server is there")
     }
 
+    /// The reply to a script that may not end: if it does not, `other` kills it. Needs a
+    /// server that says soon that it is busy.
+    pub async fn script(&mut self, other: &mut Client, script: &str) -> Reply {
+        self.send(&[b"EVAL", script.as_bytes(), b"0"]).await;
+        loop {
+            let waiting = tokio::time::timeout(Duration::from_millis(20), self.reply()).await;
+            if let Ok(reply) = waiting {
+                return reply.expect("the server is there");
+            }
+            other.line("SCRIPT KILL").await;
+        }
+    }
+
     /// Whether nothing comes for a while.
     pub async fn is_quiet(&mut self) -> bool {
         let mut bytes = vec![0; 4096];

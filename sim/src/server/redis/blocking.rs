@@ -52,6 +52,8 @@ pub(super) enum Blocked {
     },
     /// The disk, with the whole server.
     Disk,
+    /// Its own script, which does not end.
+    Script,
 }
 
 /// The ids of those who wait for each key, in the order in which they came, and the keys
@@ -84,7 +86,7 @@ impl Waiting {
 
     fn enter(&mut self, id: u64, blocked: &Blocked) {
         match blocked {
-            Blocked::Disk => {}
+            Blocked::Disk | Blocked::Script => {}
             Blocked::Replicas { .. } => self.replicas.push(id),
             Blocked::Keys { keys, .. } => {
                 for key in keys {
@@ -99,7 +101,7 @@ impl Waiting {
 
     fn leave(&mut self, id: u64, blocked: &Blocked) {
         match blocked {
-            Blocked::Disk => {}
+            Blocked::Disk | Blocked::Script => {}
             Blocked::Replicas { .. } => self.replicas.retain(|waiting| *waiting != id),
             Blocked::Keys { keys, .. } => {
                 for key in keys {
@@ -131,7 +133,7 @@ pub(super) fn unblock(waiting: &mut Waiting, client: &mut Client) -> bool {
 /// What a client hears whose time is over.
 pub(super) fn time_out(waiting: &mut Waiting, replication: &Replication, client: &mut Client) {
     match client.blocked.as_deref() {
-        None | Some(Blocked::Disk) => return,
+        None | Some(Blocked::Disk | Blocked::Script) => return,
         Some(Blocked::Keys { .. }) => client.push(|mail| mail.null_array()),
         Some(Blocked::Replicas { offset, .. }) => {
             let count = replication.acknowledged(*offset) as i64;
@@ -208,7 +210,7 @@ fn serve(shared: &Arc<Shared>, state: &mut State, id: u64, database: usize, key:
             Blocked::Keys { command, .. } => {
                 run_again(shared, state, &mut client, command.borrow(), key)
             }
-            Blocked::Replicas { .. } | Blocked::Disk => false,
+            Blocked::Replicas { .. } | Blocked::Disk | Blocked::Script => false,
         };
         client.blocked = Some(blocked);
         if is_served {

@@ -9,10 +9,16 @@
 //! the instant at which it is made, before it is appended to the replication stream
 //! and before the reply is queued.
 
+mod bitfield;
+mod bitmap;
 mod checks;
 mod connection;
+mod databases;
 mod debug;
+mod debug_protocol;
 mod drawing;
+mod dump;
+mod eviction;
 mod expiry;
 mod functions;
 mod hash;
@@ -31,6 +37,7 @@ mod scan;
 mod scripting;
 mod server;
 mod set;
+mod sort;
 mod sorted_set;
 mod sorted_set_algebra;
 mod sorted_set_range;
@@ -42,6 +49,7 @@ mod string;
 mod string_more;
 mod table;
 mod transaction;
+mod tuned;
 mod waiting;
 
 use std::borrow::Cow;
@@ -51,10 +59,10 @@ use super::blocking::serve_ready;
 use super::codec::number::parse_integer;
 use super::codec::{Arguments, ReplyEncoder};
 use super::observe::Origin;
-use super::state::{Client, Next, Shared, State};
+use super::state::{Answers, Client, Next, Shared, State};
 use keyspace_access::Pending;
 
-pub(super) use checks::{check_write, is_out_of_memory};
+pub(super) use checks::{MASTER_DOWN, check_write, is_out_of_memory, is_stale};
 pub(super) use keyspace_access::expire_due;
 
 use checks::check;
@@ -62,7 +70,7 @@ pub(super) use table::is_command;
 
 use table::{
     COMMANDS, Command, DENY_OOM, MAY_REPLICATE, NO_MULTI, NO_QUEUE, NO_SCRIPT, OF_SUBSCRIBER,
-    WRITE, check_subcommand, find,
+    WHILE_BUSY, WHILE_STALE, WRITE, check_subcommand, find,
 };
 
 /// The text of an error reply, its code first.
@@ -109,6 +117,8 @@ pub(super) struct Call<'a> {
     pub(super) name: &'static str,
     /// False inside `EXEC` and scripts, which wait for nothing.
     pub(super) may_block: bool,
+    /// It was called by a script.
+    pub(super) is_of_script: bool,
     /// The key that something was put under, when a command that waited for it runs again:
     /// it looks at no other.
     pub(super) ready: Option<&'a [u8]>,
@@ -206,6 +216,28 @@ pub(super) fn execute(
     arguments: Arguments<'_>,
     reply: &mut ReplyEncoder,
 ) {
+    let length = reply.bytes().len();
+    execute_and_answer(shared, state, client, arguments, reply);
+    if client.answers == Answers::All {
+        return;
+    }
+    // What is told of subscriptions is no answer.
+    if !client.last_command.ends_with("subscribe") {
+        reply.bytes_mut().truncate(length);
+    }
+    if let Answers::Skip(count) = client.answers {
+        client.answers = if count > 1 { Answers::Skip(count - 1) } else { Answers::All };
+    }
+}
+
+fn execute_and_answer(
+    shared: &Arc<Shared>,
+    state: &mut State,
+    client: &mut Client,
+    arguments: Arguments<'_>,
+    reply: &mut ReplyEncoder,
+) {
+    eviction::make_room(shared, state, client);
     let command = match check(shared, state, client, arguments) {
         Ok(command) => command,
         Err(failure) => {
@@ -230,9 +262,15 @@ pub(super) fn execute(
         pending: &mut pending,
         name: command.name,
         may_block: true,
+        is_of_script: false,
         ready: None,
     };
     run(&mut call, command);
+    if state.busy.is_some() {
+        // Its effects go nowhere until it ends, and it does not.
+        drop(pending);
+        return;
+    }
     pending.flush(shared, state);
     client.write_offset = state.replication.offset;
     serve_ready(shared, state);
@@ -286,6 +324,7 @@ pub(super) fn run_again(
         pending: &mut pending,
         name: command.name,
         may_block: true,
+        is_of_script: false,
         ready: Some(key),
     };
     run(&mut call, command);
@@ -308,8 +347,8 @@ fn run(call: &mut Call<'_>, command: &Command) {
         call.reply.bytes_mut().truncate(length);
         call.reply.error(&failure.0);
     }
-    // What the client heard of its own doing comes before the answer.
-    if call.client.mailbox.bytes().len() > mail {
+    // What the client heard of its own doing comes before the answer, if there is one.
+    if call.client.answers == Answers::All && call.client.mailbox.bytes().len() > mail {
         let heard = call.client.mailbox.bytes_mut().split_off(mail);
         call.reply.bytes_mut().splice(length..length, heard);
     }
@@ -328,8 +367,11 @@ pub(super) fn execute_for_script(
     if !command.accepts(call.arguments.len()) {
         return Err("ERR Wrong number of args calling Redis command from script".into());
     }
-    if command.flags & NO_SCRIPT != 0 {
+    if command.flags & NO_SCRIPT != 0 && !call.state.allows_all_in_scripts {
         return Err("ERR This Redis command is not allowed from script".into());
+    }
+    if command.flags & WHILE_STALE == 0 && checks::is_stale(call.state) {
+        return Err("ERR Can not execute the command on a stale replica".into());
     }
     if command.flags & (WRITE | MAY_REPLICATE) != 0 && read_only {
         return Err("ERR Write commands are not allowed from read-only scripts.".into());

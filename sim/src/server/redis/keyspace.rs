@@ -44,8 +44,22 @@ pub(super) enum Value {
 impl Value {
     /// What a watcher is told of it; see [`observe`](super::observe).
     pub(super) fn told(&self) -> Option<&[u8]> {
-        let string = self.string().map(|bytes| &**bytes);
-        string.or_else(|| Hash::of(self)?.iter().next().map(|(field, _)| field))
+        match self {
+            Value::String(bytes) => Some(bytes),
+            Value::Hash(hash) => hash.iter().next().map(|(field, _)| field),
+            Value::List(list) => list.get(0).map(|element| &**element),
+            Value::Set(set) => set.iter().next().map(|member| &**member),
+            Value::SortedSet(set) => set.iter().next().map(|(member, _)| &**member),
+            Value::Stream(_) => None,
+        }
+    }
+
+    /// The same, of types whose changes are told by what is first in them.
+    pub(super) fn first(&self) -> Option<&[u8]> {
+        match self {
+            Value::List(_) | Value::Set(_) | Value::SortedSet(_) => self.told(),
+            Value::String(_) | Value::Hash(_) | Value::Stream(_) => None,
+        }
     }
 }
 
@@ -283,6 +297,11 @@ impl Database {
         if let Some(at_ms) = expires_at_ms {
             self.expiries.insert((at_ms, key.clone()));
         }
+    }
+
+    /// The key that expires first, and when.
+    pub(super) fn first_expiring(&self) -> Option<(i64, Key)> {
+        self.expiries.first().cloned()
     }
 
     /// The key that expires first, if its time was before `now_ms`.

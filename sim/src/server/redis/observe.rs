@@ -5,8 +5,11 @@
 //! stream, before its reply is queued), so that a fault anchored to an observation
 //! strikes exactly there. An observer must therefore not call back into the server.
 //!
-//! Where a value is told that a key has or had, it is a string itself, and of a hash its
-//! first field: what a lock's record names its owner by. Other values are not told.
+//! Where a value is told that a key has or had, it is a string itself, of a hash its first
+//! field, of a list its leftmost element, of a sorted set the member with the least score, of a
+//! set the first in byte order: what a lock's record names its owner by. Lists, sets and sorted
+//! sets are told as strings are, when something else comes first in them. Streams are not told,
+//! and neither is `SWAPDB`: observers know nothing of databases.
 
 use std::net::SocketAddr;
 
@@ -22,7 +25,8 @@ pub enum Origin {
 /// Something that happened inside a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Observation<'a> {
-    /// A string key was written: its new value and, if it expires, when.
+    /// A string key was written, or something else came first in a list or a set: the new
+    /// value and, if the key expires, when.
     Set {
         /// By whom.
         origin: Origin,
@@ -84,6 +88,13 @@ pub enum Observation<'a> {
     },
     /// A key was removed because its time had come on this server's clock.
     Expired {
+        /// The key.
+        key: &'a [u8],
+        /// The value, where it is told.
+        value: Option<&'a [u8]>,
+    },
+    /// A key was removed to make room for others (`maxmemory-policy`).
+    Evicted {
         /// The key.
         key: &'a [u8],
         /// The value, where it is told.

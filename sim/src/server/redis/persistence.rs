@@ -185,6 +185,10 @@ pub(super) struct Thread {
     is_busy: AtomicBool,
     /// What was executed is to be on the disk before anybody is answered.
     is_withholding: AtomicBool,
+    /// It runs a script that does not end.
+    is_in_script: AtomicBool,
+    /// That has not yet been for so long that others are told.
+    is_held_by_script: AtomicBool,
     changed: Notify,
     is_ended: AtomicBool,
     ended: Notify,
@@ -193,7 +197,40 @@ pub(super) struct Thread {
 impl Thread {
     /// Nothing may be executed now.
     pub(super) fn is_busy(&self) -> bool {
-        self.is_busy.load(Ordering::SeqCst)
+        self.is_busy.load(Ordering::SeqCst) || self.is_held_by_script.load(Ordering::SeqCst)
+    }
+
+    /// A script has begun that does not end by itself.
+    pub(super) fn is_in_script(&self) -> bool {
+        self.is_in_script.load(Ordering::SeqCst)
+    }
+
+    /// A script does not end: for now nobody is served.
+    pub(super) fn begin_script(&self) {
+        self.is_in_script.store(true, Ordering::SeqCst);
+        self.is_held_by_script.store(true, Ordering::SeqCst);
+    }
+
+    /// From now on whoever asks is told that there is a script.
+    pub(super) fn tell_of_script(&self) {
+        self.is_held_by_script.store(false, Ordering::SeqCst);
+        self.changed.notify_waiters();
+    }
+
+    /// The script was killed.
+    pub(super) fn end_script(&self) {
+        self.is_in_script.store(false, Ordering::SeqCst);
+        self.tell_of_script();
+    }
+
+    /// Completes as soon as no script keeps the thread.
+    pub(super) async fn script_ended(&self) {
+        while self.is_in_script() {
+            let changed = self.changed();
+            if self.is_in_script() {
+                changed.await;
+            }
+        }
     }
 
     /// Nobody may be answered now.

@@ -210,7 +210,7 @@ pub(super) mod event {
     pub(in super::super) const HASH: u16 = 1 << 4;
     pub(in super::super) const SORTED_SET: u16 = 1 << 5;
     pub(in super::super) const EXPIRED: u16 = 1 << 6;
-    const EVICTED: u16 = 1 << 7;
+    pub(in super::super) const EVICTED: u16 = 1 << 7;
     pub(in super::super) const STREAM: u16 = 1 << 8;
     const MODULE: u16 = 1 << 9;
     pub(in super::super) const NEW: u16 = 1 << 10;

@@ -13,7 +13,7 @@ mod values;
 use bytes::Bytes;
 
 use super::codec::number::{parse_double, parse_integer};
-use super::keyspace::Database;
+use super::keyspace::{Database, Value};
 use super::replication::Replication;
 use super::state::State;
 pub(super) use checksum::crc64;
@@ -100,7 +100,7 @@ fn write_with(databases: &[Database], libraries: &[Bytes], more: &[(&str, &str)]
                 bytes.push(EXPIRES_MS);
                 bytes.extend_from_slice(&at_ms.to_le_bytes());
             }
-            values::write(&mut bytes, key, &entry.value);
+            values::write(&mut bytes, Some(key), &entry.value);
         }
     }
     bytes.push(END);
@@ -126,6 +126,39 @@ fn write_length(bytes: &mut Vec<u8>, length: u64) {
 fn write_string(bytes: &mut Vec<u8>, string: &[u8]) {
     write_length(bytes, string.len() as u64);
     bytes.extend_from_slice(string);
+}
+
+/// How many bytes stand behind a value alone: a version and a checksum.
+const FOOTER_BYTES: usize = 10;
+/// The version that files of this form have.
+const VERSION_NUMBER: u16 = 10;
+
+/// One value, as `DUMP` tells it.
+pub(super) fn dump(value: &Value) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    values::write(&mut bytes, None, value);
+    bytes.extend_from_slice(&VERSION_NUMBER.to_le_bytes());
+    let checksum = crc64(&bytes);
+    bytes.extend_from_slice(&checksum.to_le_bytes());
+    bytes
+}
+
+/// Whether these are bytes of a dump that nobody has changed, in a version that is known.
+pub(super) fn is_whole_dump(bytes: &[u8]) -> bool {
+    let Some((checked, checksum)) = bytes.split_last_chunk::<8>() else { return false };
+    let Some((_, version)) = checked.split_last_chunk::<2>() else { return false };
+    u16::from_le_bytes(*version) <= VERSION_NUMBER
+        && u64::from_le_bytes(*checksum) == crc64(checked)
+}
+
+/// The value of a whole dump, of at most `limit_bytes`.
+pub(super) fn restored(bytes: &[u8], limit_bytes: usize) -> Result<Value, RdbError> {
+    let end = bytes.len().checked_sub(FOOTER_BYTES).ok_or(RdbError::Truncated)?;
+    let mut reader = Reader { rest: &bytes[..end], limit_bytes };
+    match reader.byte()? {
+        kind if values::is_known(kind) => reader.value(kind),
+        other => Err(RdbError::Type(type_name(other), other)),
+    }
 }
 
 /// What a file holds.
@@ -306,7 +339,7 @@ impl<'a> Reader<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keyspace::{End, Hash, List, Set, SortedSet, Value};
+    use super::super::keyspace::{End, Hash, List, Set, SortedSet};
     use super::*;
     use proptest::prelude::*;
 

@@ -49,6 +49,8 @@ pub(super) struct Replica {
     wake: Arc<Notify>,
     /// Its link is to be closed.
     closing: bool,
+    /// It never says how far it is: nor is it expected to.
+    is_old: bool,
 }
 
 impl Replica {

@@ -12,12 +12,21 @@
 //! large (`..` of long strings, `table.concat` in a loop), or more with a pathological
 //! pattern of `string.find`; a real server hangs there too.
 //!
-//! `cjson` is in [`json`]. Left out: `cmsgpack`, `struct`, `bit`, the debugger.
+//! A script that has used up its budget is taken for one that never ends: [`overrun`].
+//!
+//! Libraries: `cjson` in [`json`], `cmsgpack` in [`msgpack`], `struct` in [`packed`], `bit` in
+//! [`bits`]; all but the first are made for those who ask for them. Left out: the debugger.
 
+mod bits;
 mod convert;
 pub(super) mod functions;
 mod host;
 mod json;
+mod json_settings;
+mod library;
+mod msgpack;
+pub(super) mod overrun;
+mod packed;
 mod random;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -32,7 +41,8 @@ use sha1::{Digest, Sha1};
 
 use super::codec::{Arguments, OwnedArguments, ReplyEncoder};
 use super::command::{
-    Call, Failure, OUT_OF_MEMORY, Outcome, ScriptMemory, check_write, is_out_of_memory,
+    Call, Failure, MASTER_DOWN, OUT_OF_MEMORY, Outcome, ScriptMemory, check_write,
+    is_out_of_memory, is_stale,
 };
 use super::settings::Settings;
 use host::RunState;
@@ -42,6 +52,10 @@ const HOOK_EVERY: u32 = 10_000;
 
 /// What one element of a result costs, instructions of the budget.
 const ELEMENT_INSTRUCTIONS: u64 = 10;
+
+/// What one command costs that a script calls, instructions of the budget: about as much as
+/// the time that it takes.
+const CALL_INSTRUCTIONS: u64 = 50;
 
 /// How many scripts are kept; the oldest goes first, and its callers load it again.
 const SCRIPTS_MAX: usize = 1_000;
@@ -86,6 +100,7 @@ struct Script {
 struct Flags {
     no_writes: bool,
     allow_oom: bool,
+    allow_stale: bool,
 }
 
 /// More keys and arguments than these are handed over in tables.
@@ -96,6 +111,16 @@ const STRINGS_OF_A_CALL: usize = 64;
 struct Budget {
     left: AtomicU64,
     is_spent: AtomicBool,
+    /// The source and the line that ran when it was spent.
+    place: Mutex<Option<(String, usize)>>,
+}
+
+impl Budget {
+    /// Takes from it; that it is spent is noticed by the hook.
+    fn charge(&self, instructions: u64) {
+        let left = self.left.load(Ordering::Relaxed);
+        self.left.store(left.saturating_sub(instructions), Ordering::Relaxed);
+    }
 }
 
 /// A Lua state and the scripts that were loaded into it.
@@ -191,6 +216,11 @@ impl Engine {
         self.lua.used_memory()
     }
 
+    /// How many scripts are loaded.
+    pub(super) fn len(&self) -> usize {
+        self.scripts.len()
+    }
+
     /// Whether a script is loaded.
     pub(super) fn has(&self, sha: &Sha) -> bool {
         self.scripts.contains_key(sha)
@@ -277,9 +307,10 @@ impl Engine {
         let was_out = is_out_of_memory(call.shared, call.state, call.client);
         check_flags(call, flags, read_only, was_out)?;
         let allow_oom = flags.is_some_and(|flags| flags.allow_oom);
-        let run = Run {
+        let mut run = Run {
             read_only: read_only || flags.is_some_and(|flags| flags.no_writes),
             memory: ScriptMemory { was_out: was_out && !allow_oom, has_written: false },
+            budget: self.budget.clone(),
         };
         self.make_room();
         self.begin();
@@ -287,14 +318,17 @@ impl Engine {
         let mut reply = std::mem::take(&mut self.reply);
         let database = call.client.database;
         let scratch = (&mut arguments, &mut reply);
-        let result = self.enter(call, entry, function, keys, run, scratch);
+        let result = self.enter(call, entry, function, keys, &mut run, scratch);
         // SELECT inside a script ends with it.
         call.client.database = database;
         self.arguments = arguments;
         self.reply = reply;
-        let outcome = self.settle(call, name, result);
-        self.rearm()?;
-        outcome
+        let is_spent = self.rearm()?;
+        if is_spent {
+            let is_function = *entry == self.function_entry;
+            return self.overrun(call, name, is_function, run.memory.has_written);
+        }
+        self.settle(call, name, result)
     }
 
     /// The hook rests again, if the budget was spent; true then.
@@ -319,7 +353,7 @@ impl Engine {
         entry: &Function,
         function: Function,
         keys: usize,
-        mut run: Run,
+        run: &mut Run,
         (scratch, reply): (&mut OwnedArguments, &mut ReplyEncoder),
     ) -> mlua::Result<MultiValue> {
         let rest = call.arguments.from(3);
@@ -328,7 +362,7 @@ impl Engine {
         let run_state = &self.run_state;
         self.lua.scope(|scope| {
             let command = scope.create_function_mut(|lua, values: MultiValue| {
-                host::command(lua, call, run_state, &mut run, values, scratch, reply)
+                host::command(lua, call, run_state, run, values, scratch, reply)
             })?;
             unlimited.end()?;
             entry.call::<MultiValue>((function, command, parameters))
@@ -357,9 +391,6 @@ impl Engine {
         name: &[u8],
         result: mlua::Result<MultiValue>,
     ) -> Outcome {
-        if self.budget.is_spent.load(Ordering::Relaxed) {
-            return Err("ERR Error running script: it exceeded its budget of instructions".into());
-        }
         let mut values = result?.into_iter();
         match values.next() {
             Some(Value::Boolean(true)) => {
@@ -408,10 +439,14 @@ impl Drop for Unlimited<'_> {
 struct Run {
     read_only: bool,
     memory: ScriptMemory,
+    budget: Arc<Budget>,
 }
 
 /// A script that says what it does is refused before it begins.
 fn check_flags(call: &Call<'_>, flags: Option<Flags>, read_only: bool, was_out: bool) -> Outcome {
+    if is_stale(call.state) && !flags.is_some_and(|flags| flags.allow_stale) {
+        return Err(MASTER_DOWN.into());
+    }
     let Some(flags) = flags else { return Ok(()) };
     if !flags.no_writes {
         // Redis asks for the role before it looks at the command's own kind.
@@ -471,8 +506,9 @@ fn read_shebang(source: &[u8]) -> Result<(Option<Flags>, &[u8]), Failure> {
             match name {
                 b"no-writes" => flags.no_writes = true,
                 b"allow-oom" => flags.allow_oom = true,
-                // There is no cluster, and stale replicas answer.
-                b"allow-stale" | b"no-cluster" | b"allow-cross-slot-keys" => {}
+                b"allow-stale" => flags.allow_stale = true,
+                // There is no cluster.
+                b"no-cluster" | b"allow-cross-slot-keys" => {}
                 _ => {
                     let text = [b"ERR Unexpected flag in script shebang: ", name].concat();
                     return Err(text.into());
@@ -500,7 +536,9 @@ fn arm(lua: &Lua, budget: Arc<Budget>, every: u32) -> mlua::Result<()> {
             return Ok(VmState::Continue);
         }
         budget.left.store(0, Ordering::Relaxed);
-        budget.is_spent.store(true, Ordering::Relaxed);
+        if !budget.is_spent.swap(true, Ordering::Relaxed) {
+            *budget.place.lock().unwrap_or_else(PoisonError::into_inner) = host::running(lua);
+        }
         // A script that catches the error meets it again at once. Each time: it is only the
         // coroutine that is running whose instructions are counted anew.
         arm(lua, budget.clone(), 1)?;

@@ -123,7 +123,8 @@ async fn cron(shared: Arc<Shared>) {
     let mut pinged_at = shared.host.monotonic();
     loop {
         shared.host.sleep(TICK).await;
-        if shared.thread.is_busy() {
+        // A script that runs for too long keeps the thread from it, also where others are told.
+        if shared.thread.is_busy() || shared.thread.is_in_script() {
             continue;
         }
         {
@@ -132,7 +133,8 @@ async fn cron(shared: Arc<Shared>) {
             persistence::tend(&shared, &mut state);
         }
         let now = shared.host.monotonic();
-        let ping = now.saturating_sub(pinged_at) >= shared.settings.ping_period;
+        let period = shared.lock().ping_period(&shared.settings);
+        let ping = now.saturating_sub(pinged_at) >= period;
         if ping {
             pinged_at = now;
         }

@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 
 use super::blocking::{Blocked, Waiting};
 use super::codec::{OwnedArguments, Protocol, ReplyEncoder};
+use super::command::Failure;
 use super::gate::ReplicationGate;
 use super::keyspace::{Database, Key};
 use super::observe::{Observation, Observer, Origin};
@@ -187,6 +188,10 @@ pub(super) struct State {
     pub(super) expires_actively: bool,
     /// Values of `CONFIG SET`.
     pub(super) parameters: BTreeMap<&'static str, String>,
+    /// The script that has run for too long.
+    pub(super) busy: Option<Busy>,
+    /// Whether scripts may call what is not for them (`DEBUG SET-DISABLE-DENY-SCRIPTS`).
+    pub(super) allows_all_in_scripts: bool,
 }
 
 impl State {
@@ -209,6 +214,8 @@ impl State {
             kept,
             expires_actively: true,
             parameters: BTreeMap::new(),
+            busy: None,
+            allows_all_in_scripts: false,
         }
     }
 
@@ -265,6 +272,37 @@ impl State {
         }
     }
 
+    /// Swaps what is in two databases; those who watch keys there are told what changed for
+    /// them.
+    pub(super) fn swap_databases(&mut self, first: usize, second: usize, now_ms: i64) {
+        self.databases.swap(first, second);
+        for ((database, key), watchers) in &mut self.watches {
+            let other = match *database {
+                database if database == first => second,
+                database if database == second => first,
+                _ => continue,
+            };
+            let (old, new) = (&self.databases[other], &self.databases[*database]);
+            let was_there = old.get(key).is_some();
+            let entry = new.get(key);
+            let is_expired = entry.is_some_and(|entry| entry.is_expired(now_ms));
+            if !was_there && entry.is_none() {
+                continue;
+            }
+            for watcher in watchers {
+                match watcher.expired {
+                    // It is as good as not there as before.
+                    true if is_expired => {}
+                    false if !was_there && is_expired => watcher.expired = true,
+                    _ => watcher.note_change(entry.is_some()),
+                }
+            }
+        }
+        for database in [first, second] {
+            self.waiting.note_all(&(database..database + 1));
+        }
+    }
+
     /// The sources of all libraries of functions.
     pub(super) fn libraries(&self) -> Vec<Bytes> {
         self.functions.as_ref().map_or(Vec::new(), |functions| functions.sources())
@@ -296,6 +334,47 @@ impl Watcher {
     }
 }
 
+/// A script that has used up its budget: it is taken for one that never ends.
+#[derive(Debug)]
+pub(super) struct Busy {
+    /// Who called it.
+    pub(super) client: u64,
+    /// It is a function of a library.
+    pub(super) is_function: bool,
+    /// It has changed keys, and can be killed only with the server.
+    pub(super) has_written: bool,
+    /// What its client hears when it is killed.
+    pub(super) failure: Failure,
+}
+
+impl Busy {
+    /// What others hear meanwhile.
+    pub(super) fn refusal(&self) -> &'static str {
+        match self.is_function {
+            false => {
+                "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN \
+                 NOSAVE."
+            }
+            true => {
+                "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN \
+                 NOSAVE."
+            }
+        }
+    }
+}
+
+/// Whether a client is answered (`CLIENT REPLY`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Answers {
+    /// Always.
+    #[default]
+    All,
+    /// Not to so many commands, this one included.
+    Skip(u8),
+    /// Never.
+    Nothing,
+}
+
 /// What comes after a command other than its reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
@@ -315,6 +394,8 @@ pub(super) struct Position {
     pub(super) id: String,
     /// The first byte that it lacks; `None` with an id of `?`.
     pub(super) from: Option<u64>,
+    /// It asked by `SYNC`: it never says how far it is.
+    pub(super) is_old: bool,
 }
 
 /// Commands between `MULTI` and `EXEC`.
@@ -360,6 +441,7 @@ pub(super) struct Client {
     pub(super) listening_port: u16,
     pub(super) announced_ip: Option<String>,
     pub(super) query_bytes: usize,
+    pub(super) answers: Answers,
 }
 
 impl Client {
@@ -388,6 +470,7 @@ impl Client {
             listening_port: 0,
             announced_ip: None,
             query_bytes: 0,
+            answers: Answers::All,
         }
     }
 

@@ -211,6 +211,14 @@ impl ReplyEncoder {
         self.header(if self.resp3() { b'>' } else { b'*' }, length as i64);
     }
 
+    /// What is known besides of the reply that follows it: a map of `length` pairs, which
+    /// follow. RESP2 has none: then nothing may follow either.
+    pub fn attribute(&mut self, length: usize) {
+        if self.resp3() {
+            self.header(b'|', length as i64);
+        }
+    }
+
     /// A double. RESP2: a string.
     pub fn double(&mut self, double: f64) {
         let text = format_double(double);

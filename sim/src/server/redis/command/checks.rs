@@ -1,22 +1,23 @@
 //! What must hold before a command is queued or run: that there is such a command, with
 //! so many arguments, that there is memory for it, and that this server takes writes.
 
-use super::super::codec::Arguments;
+use super::super::codec::{Arguments, OwnedArguments};
 use super::super::observe::Origin;
-use super::super::state::{Client, Shared, State};
+use super::super::state::{Client, Role, Shared, State};
 use super::*;
 
-/// Whether the data set is as large as it may be. Nothing is evicted (`noeviction`), and
-/// a replica takes what its master sends.
+/// What a server of Redis uses without a single key, about: a lower `maxmemory` is exceeded
+/// whatever is there.
+const EMPTY_BYTES: usize = 512 * 1024;
+
+/// Whether the data set is as large as it may be. A replica takes what its master sends.
 pub(in super::super) fn is_out_of_memory(shared: &Shared, state: &State, client: &Client) -> bool {
     if client.origin == Origin::Master || state.is_replica() {
         return false;
     }
-    let limit = match server::maxmemory(state) {
-        0 => shared.settings.memory_bytes,
-        limit => limit.min(shared.settings.memory_bytes),
-    };
-    state.used_bytes() > limit
+    let used = state.used_bytes();
+    let limit = server::maxmemory(state);
+    used > shared.settings.memory_bytes || limit > 0 && used + EMPTY_BYTES > limit
 }
 
 /// Refuses what may need memory, and whatever is queued, when there is none.
@@ -52,14 +53,44 @@ pub(in super::super) fn check_write(shared: &Shared, state: &State, client: &Cli
     if state.is_replica() {
         return Err(READ_ONLY.into());
     }
-    let wanted = shared.settings.min_replicas_to_write;
+    let (wanted, lag) = state.replicas_to_write(&shared.settings);
     if wanted > 0 {
         let now = shared.host.monotonic();
-        if state.replication.good_replicas(now, shared.settings.min_replicas_max_lag) < wanted {
+        if state.replication.good_replicas(now, lag) < wanted {
             return Err(NO_REPLICAS.into());
         }
     }
     Ok(())
+}
+
+/// Whether this is a replica that has no master and is not to answer with what is old.
+pub(in super::super) fn is_stale(state: &State) -> bool {
+    matches!(&state.role, Role::Replica { link, .. } if !link.is_up) && !state.serves_stale()
+}
+
+pub(in super::super) const MASTER_DOWN: &str =
+    "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
+
+/// Commands that a server takes in any state, as far as they are looked at here.
+fn check_state(state: &State, client: &Client, command: &Command, word: Option<&[u8]>) -> Outcome {
+    let is_of_no_data = |queued: &OwnedArguments| {
+        find(&queued.borrow()[0]).is_none_or(|queued| queued.flags & WHILE_STALE != 0)
+    };
+    let queued = client.transaction.as_ref().filter(|_| command.name == "exec");
+    let needs_master = command.flags & WHILE_STALE == 0
+        || queued.is_some_and(|queued| !queued.commands.iter().all(is_of_no_data));
+    if needs_master && is_stale(state) {
+        return Err(MASTER_DOWN.into());
+    }
+    let Some(busy) = &state.busy else { return Ok(()) };
+    let is_taken = match command.name {
+        "script" => word.is_some_and(|word| word.eq_ignore_ascii_case(b"kill")),
+        "function" => word.is_some_and(|word| {
+            word.eq_ignore_ascii_case(b"kill") || word.eq_ignore_ascii_case(b"stats")
+        }),
+        _ => command.flags & WHILE_BUSY != 0,
+    };
+    if is_taken { Ok(()) } else { Err(busy.refusal().into()) }
 }
 
 /// Everything that is checked before a command is queued or run.
@@ -94,5 +125,6 @@ pub(super) fn check(
         )
         .into());
     }
+    check_state(state, client, command, arguments.get(1))?;
     Ok(command)
 }

@@ -8,7 +8,7 @@ use super::super::codec::Protocol;
 use super::super::codec::number::parse_integer;
 use super::super::observe::Origin;
 use super::super::pubsub::Space;
-use super::super::state::{Client, Next, Shared, State};
+use super::super::state::{Answers, Client, Next, Shared, State};
 use super::{Call, Failure, NOT_AN_INTEGER, Outcome, SYNTAX, shown, wrong_arity};
 
 pub(super) fn ping(call: &mut Call<'_>) -> Outcome {
@@ -49,6 +49,7 @@ pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
     call.state.unwatch(call.client);
     call.state.subscribers.leave(call.client);
     call.client.database = 0;
+    call.client.answers = Answers::All;
     call.client.name.clear();
     speak(call, Protocol::Resp2);
     call.reply.simple(b"RESET");
@@ -173,6 +174,7 @@ pub(super) fn client(call: &mut Call<'_>) -> Outcome {
             describe(&mut text, call.shared, call.state.port, call.client);
             call.reply.verbatim(b"txt", text.as_bytes());
         }
+        b"reply" if count == 3 => reply(call)?,
         b"list" => list(call)?,
         b"unblock" if count == 3 || count == 4 => unblock(call)?,
         b"kill" if count >= 3 => kill(call)?,
@@ -182,11 +184,29 @@ pub(super) fn client(call: &mut Call<'_>) -> Outcome {
             }
             call.reply.ok();
         }
-        name @ (b"id" | b"getname" | b"setname" | b"info" | b"kill" | b"no-evict") => {
+        name @ (b"id" | b"getname" | b"setname" | b"info" | b"kill" | b"no-evict" | b"reply") => {
             return Err(call.wrong_arity_of(&String::from_utf8_lossy(name)));
         }
         b"unblock" => return Err(call.unknown_subcommand_or_arity()),
         _ => return Err(call.unknown_subcommand()),
+    }
+    Ok(())
+}
+
+/// `CLIENT REPLY`: whether this client is answered. Only being answered again is an answer.
+fn reply(call: &mut Call<'_>) -> Outcome {
+    if call.is(2, "on") {
+        call.client.answers = Answers::All;
+        call.reply.ok();
+    } else if call.is(2, "off") {
+        call.client.answers = Answers::Nothing;
+    } else if call.is(2, "skip") {
+        if call.client.answers != Answers::Nothing {
+            // This one and the next.
+            call.client.answers = Answers::Skip(2);
+        }
+    } else {
+        return Err(SYNTAX.into());
     }
     Ok(())
 }

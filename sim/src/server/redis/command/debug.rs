@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::codec::number::parse_double;
 use super::super::persistence;
-use super::{Call, Outcome};
+use super::{Call, Outcome, debug_protocol};
 
 const REFUSED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set \
     to \"local\", you can run it from a local connection, otherwise you need to set this option \
@@ -27,15 +27,22 @@ pub(super) fn debug(call: &mut Call<'_>) -> Outcome {
             call.reply.ok();
         }
         // One encoding for each type: there is nothing to choose.
-        b"quicklist-packed-threshold" | b"set-disable-deny-scripts" | b"listpack" if count >= 3 => {
+        b"quicklist-packed-threshold" | b"listpack" if count >= 3 => {
             call.reply.ok();
         }
+        b"set-disable-deny-scripts" if count == 3 => {
+            call.state.allows_all_in_scripts = !call.is(2, "0");
+            call.reply.ok();
+        }
+        b"protocol" if count == 3 => debug_protocol::protocol(call)?,
         b"reload" => persistence::reload(call)?,
         b"loadaof" if count == 2 => persistence::load_append_only(call)?,
         b"change-repl-id" if count == 2 => call.reply.ok(),
         b"object" if count == 3 => {
             let arguments = call.arguments;
-            let entry = call.lookup(&arguments[2]).ok_or("ERR no such key")?;
+            // Also one whose time has come: looking at it changes nothing.
+            let database = &call.state.databases[call.client.database];
+            let entry = database.get(&arguments[2]).ok_or("ERR no such key")?;
             let kind = entry.value.type_name();
             let bytes = entry.value.memory_bytes();
             let text = format!(

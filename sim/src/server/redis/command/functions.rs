@@ -3,6 +3,7 @@
 use super::super::codec::number::parse_integer;
 use super::super::glob;
 use super::super::script::functions::Functions;
+use super::super::script::overrun;
 use super::{Call, Failure, Outcome, check_write, shown};
 
 /// Works on the libraries, which are out of the state meanwhile.
@@ -51,7 +52,7 @@ pub(super) fn function(call: &mut Call<'_>) -> Outcome {
             stats(call);
             Ok(())
         }
-        b"kill" => Err("NOTBUSY No scripts in execution right now.".into()),
+        b"kill" => overrun::kill(call, true),
         _ => Err(call.unknown_subcommand()),
     }
 }

@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use super::super::persistence::Child;
 use super::super::pubsub::Space;
+use super::super::script::functions::Functions;
 use super::super::state::{Role, Shared, State};
 
-use super::server::maxmemory;
+use super::server::{eviction_policy, maxmemory};
 
 type Section = fn(&mut String, &Shared, &State);
 
@@ -92,12 +93,20 @@ fn clients(text: &mut String, shared: &Shared, state: &State) {
 }
 
 fn memory(text: &mut String, _: &Shared, state: &State) {
+    let scripts_bytes = state.engine.as_ref().map_or(0, |engine| engine.used_bytes());
+    let functions = state.functions.as_deref().into_iter();
+    let libraries: Vec<usize> =
+        functions.flat_map(Functions::iter).map(|(_, library)| library.functions.len()).collect();
     lines!(text, "Memory",
         "used_memory": state.used_bytes(),
         "used_memory_dataset": state.used_bytes(),
-        "used_memory_vm_eval": state.engine.as_ref().map_or(0, |engine| engine.used_bytes()),
+        "used_memory_vm_eval": scripts_bytes,
+        "used_memory_lua": scripts_bytes,
+        "number_of_cached_scripts": state.engine.as_ref().map_or(0, |engine| engine.len()),
+        "number_of_libraries": libraries.len(),
+        "number_of_functions": libraries.iter().sum::<usize>(),
         "maxmemory": maxmemory(state),
-        "maxmemory_policy": "noeviction",
+        "maxmemory_policy": eviction_policy(state),
     );
 }
 
@@ -171,8 +180,9 @@ fn replication(text: &mut String, shared: &Shared, state: &State) {
     }
     let replication = &state.replication;
     let _ = write!(text, "connected_slaves:{}\r\n", replication.replicas.len());
-    if shared.settings.min_replicas_to_write > 0 {
-        let good = replication.good_replicas(now, shared.settings.min_replicas_max_lag);
+    let (wanted, lag) = state.replicas_to_write(&shared.settings);
+    if wanted > 0 {
+        let good = replication.good_replicas(now, lag);
         let _ = write!(text, "min_slaves_good_slaves:{good}\r\n");
     }
     for (index, replica) in replication.replicas.values().enumerate() {

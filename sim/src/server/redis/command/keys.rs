@@ -47,6 +47,7 @@ pub(super) fn dbsize(call: &mut Call<'_>) -> Outcome {
 pub(super) fn keys(call: &mut Call<'_>) -> Outcome {
     let arguments = call.arguments;
     let pattern = &arguments[1];
+    call.pending.is_loose |= call.may_block;
     let database = &call.state.databases[call.client.database];
     let matching: Vec<_> = database
         .iter()

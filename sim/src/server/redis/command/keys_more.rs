@@ -10,23 +10,33 @@ const NO_KEY: &str = "ERR no such key";
 impl Call<'_> {
     /// Puts a value under a key of this client's database or another, in place of whatever is
     /// there.
-    fn place(&mut self, database: usize, key: &[u8], value: Value, expires_at_ms: Option<i64>) {
+    pub(super) fn place(
+        &mut self,
+        database: usize,
+        key: &[u8],
+        value: Value,
+        expires_at_ms: Option<i64>,
+    ) {
         let previous = self.state.databases[database].get(key).map(|entry| entry.value.clone());
-        if let Value::String(string) = &value {
-            self.shared.observer.observe(&Observation::Set {
-                origin: self.client.origin,
+        let origin = self.client.origin;
+        let previous = previous.as_ref().and_then(Value::told);
+        match value.string().map(|text| &**text).or_else(|| value.first()) {
+            Some(value) => self.shared.observer.observe(&Observation::Set {
+                origin,
                 key,
-                previous: previous.as_ref().and_then(|value| value.string()).map(|text| &**text),
-                value: string,
+                previous,
+                value,
                 expires_at_ms,
                 now_ms: self.now_ms,
-            });
-        } else if let Some(Value::String(string)) = &previous {
-            self.shared.observer.observe(&Observation::Deleted {
-                origin: self.client.origin,
-                key,
-                value: Some(string),
-            });
+            }),
+            None if previous.is_some() => {
+                self.shared.observer.observe(&Observation::Deleted {
+                    origin,
+                    key,
+                    value: previous,
+                });
+            }
+            None => {}
         }
         self.state.databases[database].insert(key, value, expires_at_ms);
         self.state.touch(database, key);
@@ -125,17 +135,19 @@ pub(super) fn touch(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn randomkey(call: &mut Call<'_>) -> Outcome {
+    call.pending.is_loose |= call.may_block;
     let database: &Database = &call.state.databases[call.client.database];
+    let mut keys: Vec<_> = database.iter().map(|(key, _)| key.clone()).collect();
     let is_replica = call.state.is_replica();
-    let living: Vec<_> = database
-        .iter()
-        .filter(|(_, entry)| is_replica || !entry.is_expired(call.now_ms))
-        .map(|(key, _)| key.clone())
-        .collect();
-    match call.drawn(&living) {
-        Some(key) => call.reply.bulk(key),
-        None => call.reply.null(),
+    // One whose time has come is deleted, and another is drawn.
+    while let Some(key) = call.drawn(&keys).cloned() {
+        if call.lookup(&key).is_some() || is_replica {
+            call.reply.bulk(&key);
+            return Ok(());
+        }
+        keys.retain(|other| *other != key);
     }
+    call.reply.null();
     Ok(())
 }
 

@@ -22,25 +22,40 @@ pub(in super::super) struct Pending {
     stream: Effects,
     /// For the append-only file.
     file: Effects,
+    /// They are no transaction, however many: keys that a walk found expired.
+    pub(super) is_loose: bool,
 }
 
 #[derive(Debug, Default)]
 struct Effects {
+    /// The choice of the database of the first, which comes before a transaction.
+    select: Vec<u8>,
     bytes: Vec<u8>,
     count: usize,
 }
 
 impl Effects {
-    /// More than one are a transaction.
-    fn wrapped(self) -> Vec<u8> {
-        if self.count < 2 {
+    /// More than one are a transaction, unless they are `loose`.
+    fn wrapped(self, is_loose: bool) -> Vec<u8> {
+        let mut bytes = self.select;
+        let is_transaction = self.count > 1 && !is_loose;
+        if bytes.is_empty() && !is_transaction {
             return self.bytes;
         }
-        let mut bytes = Vec::with_capacity(self.bytes.len() + 32);
-        append_command(&mut bytes, [&b"MULTI"[..]]);
+        bytes.reserve(self.bytes.len() + 32);
+        if is_transaction {
+            append_command(&mut bytes, [&b"MULTI"[..]]);
+        }
         bytes.extend_from_slice(&self.bytes);
-        append_command(&mut bytes, [&b"EXEC"[..]]);
+        if is_transaction {
+            append_command(&mut bytes, [&b"EXEC"[..]]);
+        }
         bytes
+    }
+
+    /// Where the choice of a database goes.
+    fn place_of_select(&mut self) -> &mut Vec<u8> {
+        if self.count == 0 { &mut self.select } else { &mut self.bytes }
     }
 }
 
@@ -52,7 +67,7 @@ impl Pending {
     {
         let command = command.into_iter();
         if state.kept.is_appending() {
-            state.kept.append.select(database, &mut self.file.bytes);
+            state.kept.append.select(database, self.file.place_of_select());
             append_command(&mut self.file.bytes, command.clone());
             self.file.count += 1;
         }
@@ -68,23 +83,24 @@ impl Pending {
         if !state.replication.is_fed() || state.is_replica() {
             return;
         }
-        let Effects { bytes, count } = &mut self.stream;
         if state.replication.selected != Some(database) {
             state.replication.selected = Some(database);
             let mut number = itoa::Buffer::new();
-            append_command(bytes, [&b"SELECT"[..], number.format(database).as_bytes()]);
+            let select = [&b"SELECT"[..], number.format(database).as_bytes()];
+            append_command(self.stream.place_of_select(), select);
         }
-        append_command(bytes, command);
-        *count += 1;
+        append_command(&mut self.stream.bytes, command);
+        self.stream.count += 1;
     }
 
     /// Hands everything over to the append-only file and to the replication stream.
     pub(in super::super) fn flush(self, shared: &Shared, state: &mut State) {
         if self.file.count > 0 {
-            state.kept.append.take(&self.file.wrapped());
+            state.kept.append.take(&self.file.wrapped(self.is_loose));
         }
-        if self.stream.count > 0 {
-            shared.feed(state, &self.stream.wrapped());
+        // Who was made a replica in a transaction keeps what came before to itself.
+        if self.stream.count > 0 && !state.is_replica() {
+            shared.feed(state, &self.stream.wrapped(self.is_loose));
         }
     }
 }
@@ -209,16 +225,37 @@ impl Call<'_> {
             self.notify(event::NEW, "new", key);
         }
         let changed = self.state.databases[number].modify(key, |value| {
-            let value = T::of_mut(value)?;
-            Some((work(value), value.is_spent()))
+            let before = value.first().map(Bytes::copy_from_slice);
+            let inner = T::of_mut(value)?;
+            let (result, is_spent) = (work(inner), inner.is_spent());
+            Some((result, is_spent, before))
         });
-        let (result, is_spent) = changed.flatten().ok_or(WRONG_TYPE)?;
+        let (result, is_spent, before) = changed.flatten().ok_or(WRONG_TYPE)?;
         if is_spent {
-            self.remove(key);
+            self.remove_told(key, before.as_deref());
         } else {
+            self.observe_first(key, before.as_deref());
             self.state.touch(number, key);
         }
         Ok((result, is_spent))
+    }
+
+    /// Tells that something else is first under a key than was before.
+    fn observe_first(&self, key: &[u8], previous: Option<&[u8]>) {
+        let entry = self.state.databases[self.client.database].get(key);
+        let first = entry.and_then(|entry| Some((entry.value.first()?, entry.expires_at_ms)));
+        let Some((value, expires_at_ms)) = first.filter(|(value, _)| Some(*value) != previous)
+        else {
+            return;
+        };
+        self.shared.observer.observe(&Observation::Set {
+            origin: self.client.origin,
+            key,
+            previous,
+            value,
+            expires_at_ms,
+            now_ms: self.now_ms,
+        });
     }
 
     /// Changes something within what is under a key that was looked up and is of this type,
@@ -286,15 +323,15 @@ impl Call<'_> {
     /// calls this has looked the key up.
     pub(super) fn put<T: Kind>(&mut self, key: &[u8], value: T, expires_at_ms: Option<i64>) {
         let number = self.client.database;
-        let database = &mut self.state.databases[number];
-        if let Some(previous) = database.get(key).and_then(|entry| entry.value.string()) {
-            self.shared.observer.observe(&Observation::Deleted {
-                origin: self.client.origin,
-                key,
-                value: Some(previous),
-            });
+        let value = value.wrap();
+        let previous = self.state.databases[number].get(key).and_then(|entry| entry.value.told());
+        let previous = previous.map(Bytes::copy_from_slice);
+        if previous.is_some() && value.first().is_none() {
+            let (origin, value) = (self.client.origin, previous.as_deref());
+            self.shared.observer.observe(&Observation::Deleted { origin, key, value });
         }
-        let is_new = database.insert(key, value.wrap(), expires_at_ms);
+        let is_new = self.state.databases[number].insert(key, value, expires_at_ms);
+        self.observe_first(key, previous.as_deref());
         self.state.touch(number, key);
         if is_new {
             self.notify(event::NEW, "new", key);
@@ -303,6 +340,11 @@ impl Call<'_> {
 
     /// Deletes a key that was looked up; false if it is not there.
     pub(super) fn remove(&mut self, key: &[u8]) -> bool {
+        self.remove_told(key, None)
+    }
+
+    /// The same; `value` is told where nothing is left in what is removed.
+    fn remove_told(&mut self, key: &[u8], value: Option<&[u8]>) -> bool {
         let database = self.client.database;
         let Some(entry) = self.state.databases[database].remove(key) else {
             return false;
@@ -310,7 +352,7 @@ impl Call<'_> {
         self.shared.observer.observe(&Observation::Deleted {
             origin: self.client.origin,
             key,
-            value: entry.value.told(),
+            value: entry.value.told().or(value),
         });
         self.state.touch(database, key);
         true

@@ -1,6 +1,7 @@
 //! `SAVE`, `BGSAVE`, `BGREWRITEAOF`, `LASTSAVE`.
 
-use super::super::persistence::{Child, rewrite, snapshot};
+use super::super::persistence::{Child, append, rewrite, snapshot};
+use super::super::state::Next;
 use super::{Call, Failure, Outcome, SYNTAX};
 
 /// What is asked of a server that has no disk.
@@ -62,6 +63,42 @@ pub(super) fn bgrewriteaof(call: &mut Call<'_>) -> Outcome {
             false => Err(no_disk()),
         },
     }
+}
+
+/// `SHUTDOWN`: the process exits, and nobody hears of it but by the end of the connections.
+/// With rules for snapshots, or if it is asked for, one is taken first.
+pub(super) fn shutdown(call: &mut Call<'_>) -> Outcome {
+    let mut saves = None;
+    for word in call.arguments.from(1).iter() {
+        match word.to_ascii_lowercase().as_slice() {
+            b"save" if saves != Some(false) => saves = Some(true),
+            b"nosave" if saves != Some(true) => saves = Some(false),
+            // Replicas are not waited for, and failures hold nobody up.
+            b"now" | b"force" => {}
+            b"abort" if call.arguments.len() == 2 => {
+                return Err("ERR No shutdown in progress.".into());
+            }
+            _ => return Err(SYNTAX.into()),
+        }
+    }
+    if let Some(busy) = &call.state.busy
+        && saves != Some(false)
+    {
+        return Err(busy.refusal().into());
+    }
+    if !call.may_block {
+        return Err(
+            "ERR SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client".into()
+        );
+    }
+    call.client.next = Some(Next::Abort);
+    let has_rules = !call.state.kept.snapshots.rules.is_empty();
+    if saves.unwrap_or(has_rules) && snapshot::save_and_end(call.shared, call.state) {
+        return Ok(());
+    }
+    append::write(call.shared, call.state);
+    call.shared.thread.end();
+    Ok(())
 }
 
 pub(super) fn lastsave(call: &mut Call<'_>) -> Outcome {

@@ -68,7 +68,19 @@ pub(super) fn psync(call: &mut Call<'_>) -> Outcome {
     }
     let id = String::from_utf8_lossy(&call.arguments[1]).into_owned();
     let from = u64::try_from(offset).ok();
-    call.client.next = Some(Next::Follow(Position { id, from }));
+    call.client.next = Some(Next::Follow(Position { id, from, is_old: false }));
+    Ok(())
+}
+
+/// What replicas of old ask for, and whoever only wants to read the stream.
+pub(super) fn sync(call: &mut Call<'_>) -> Outcome {
+    if let Role::Replica { link, .. } = &call.state.role
+        && !link.is_up
+    {
+        return Err("NOMASTERLINK Can't SYNC while not connected with my master".into());
+    }
+    let position = Position { id: String::new(), from: None, is_old: true };
+    call.client.next = Some(Next::Follow(position));
     Ok(())
 }
 

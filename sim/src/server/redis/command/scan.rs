@@ -81,6 +81,7 @@ fn reply_cursor(call: &mut Call<'_>, cursor: u64) {
 pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
     let from = cursor(&call.arguments[1])?;
     let Options { count, pattern, kind } = options(call, 2, true)?;
+    call.pending.is_loose |= call.may_block;
     let database = &call.state.databases[call.client.database];
     let keys = database.iter().map(|(key, _)| (Bytes::copy_from_slice(key), ())).collect();
     let (next, mut found) = page(keys, from, count);

@@ -1,7 +1,7 @@
 //! `EVAL` and its kin.
 
 use super::super::codec::number::parse_integer;
-use super::super::script::{Engine, Sha};
+use super::super::script::{Engine, Sha, overrun};
 use super::{Call, Failure, NOT_AN_INTEGER, Outcome};
 
 const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
@@ -92,9 +92,7 @@ pub(super) fn script(call: &mut Call<'_>) -> Outcome {
             }
             call.reply.ok();
         }
-        b"kill" if count == 2 => {
-            return Err("NOTBUSY No scripts in execution right now.".into());
-        }
+        b"kill" if count == 2 => overrun::kill(call, false)?,
         name @ (b"load" | b"exists" | b"flush" | b"kill") => {
             return Err(call.wrong_arity_of(&String::from_utf8_lossy(name)));
         }

@@ -3,7 +3,9 @@
 use super::super::glob;
 use super::super::pubsub::event;
 use super::super::state::State;
-use super::{COMMANDS, Call, Failure, Outcome, SYNTAX, info, persistence_settings, shown};
+use super::{
+    COMMANDS, Call, Failure, Outcome, SYNTAX, eviction, info, persistence_settings, shown, tuned,
+};
 
 pub(super) fn time(call: &mut Call<'_>) -> Outcome {
     let wall = call.shared.host.wall();
@@ -78,22 +80,26 @@ const PARAMETERS: &[(&str, &str, bool)] = &[
     ("hz", "10", true),
     ("lazyfree-lazy-expire", "no", false),
     (MAX_MEMORY, "0", true),
-    ("maxmemory-policy", "noeviction", true),
+    (POLICY, "noeviction", true),
     (NOTIFY, "", true),
     ("proto-max-bulk-len", "536870912", true),
-    ("repl-ping-replica-period", "10", true),
-    ("repl-timeout", "60", true),
     ("slowlog-log-slower-than", "10000", true),
     ("slowlog-max-len", "128", true),
     ("timeout", "0", true),
 ];
 
 const MAX_MEMORY: &str = "maxmemory";
+const POLICY: &str = "maxmemory-policy";
 const NOTIFY: &str = "notify-keyspace-events";
 
 /// What `CONFIG SET maxmemory` was last told, bytes; 0: no limit.
 pub(super) fn maxmemory(state: &State) -> usize {
     state.parameters.get(MAX_MEMORY).and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
+}
+
+/// What `CONFIG SET maxmemory-policy` was last told.
+pub(super) fn eviction_policy(state: &State) -> &str {
+    state.parameters.get(POLICY).map_or("noeviction", String::as_str)
 }
 
 /// `100`, `1k` (1000), `1kb` (1024) and so on, bytes.
@@ -123,8 +129,7 @@ fn parameters(call: &Call<'_>) -> Vec<(&'static str, String)> {
     let mut all: Vec<(&'static str, String)> =
         PARAMETERS.iter().map(|(name, default, _)| (*name, value(call, name, default))).collect();
     all.push(("maxclients", settings.max_clients.to_string()));
-    all.push(("min-replicas-to-write", settings.min_replicas_to_write.to_string()));
-    all.push(("min-replicas-max-lag", settings.min_replicas_max_lag.as_secs().to_string()));
+    all.extend(tuned::all(call.state, settings));
     all.extend(persistence_settings::all(call.state));
     all.push(("port", call.state.port.to_string()));
     all.push(("repl-backlog-size", settings.backlog_bytes.to_string()));
@@ -173,6 +178,10 @@ fn config_set(call: &mut Call<'_>) -> Outcome {
             changes.push(change);
             continue;
         }
+        if let Some(change) = tuned::parse(given, &pairs[index + 1])? {
+            wanted.push(change);
+            continue;
+        }
         let known = PARAMETERS
             .iter()
             .find(|(name, ..)| given.eq_ignore_ascii_case(name.as_bytes()))
@@ -187,6 +196,15 @@ fn config_set(call: &mut Call<'_>) -> Outcome {
                  must be a memory value",
             )?;
             value = bytes.to_string();
+        }
+        if name == POLICY && !eviction::is_policy(&value) {
+            return Err(
+                "ERR CONFIG SET failed (possibly related to argument 'maxmemory-policy') - \
+                        argument(s) must be one of the following: volatile-lru, volatile-lfu, \
+                        volatile-random, volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random, \
+                        noeviction"
+                    .into(),
+            );
         }
         if name == NOTIFY {
             let flags = event::parse(&pairs[index + 1]).ok_or(
@@ -203,6 +221,8 @@ fn config_set(call: &mut Call<'_>) -> Outcome {
     }
     call.state.parameters.extend(wanted);
     call.state.notified_events = events.unwrap_or(call.state.notified_events);
+    // A lower limit is met at once, not when the next command comes.
+    eviction::make_room(call.shared, call.state, call.client);
     call.reply.ok();
     Ok(())
 }
@@ -218,4 +238,9 @@ fn immutable(name: &str) -> Failure {
         "ERR CONFIG SET failed (possibly related to argument '{name}') - can't set immutable config"
     )
     .into()
+}
+
+/// There is no cluster: clients that ask learn it.
+pub(super) fn cluster(_: &mut Call<'_>) -> Outcome {
+    Err("ERR This instance has cluster support disabled".into())
 }

@@ -48,7 +48,7 @@ fn request<'a>(call: &Call<'a>, of_group: bool) -> Result<Request<'a>, Failure> 
     while index < arguments.len() {
         let more = arguments.len() - index - 1;
         if more > 0 && call.is(index, "block") {
-            if !call.may_block && call.client.last_command.starts_with("eval") {
+            if call.is_of_script {
                 let name = shown(&arguments[0]);
                 let text = b" command is not allowed with BLOCK option from scripts";
                 return Err([b"ERR ", name, &text[..]].concat().into());

@@ -6,25 +6,29 @@
 use super::*;
 
 /// Changes keys: refused on replicas.
-pub(super) const WRITE: u8 = 1;
+pub(super) const WRITE: u16 = 1;
 /// Not to be called by scripts.
-pub(super) const NO_SCRIPT: u8 = 2;
+pub(super) const NO_SCRIPT: u16 = 2;
 /// Runs at once inside `MULTI`.
-pub(super) const NO_QUEUE: u8 = 4;
+pub(super) const NO_QUEUE: u16 = 4;
 /// May need memory: refused when there is none.
-pub(super) const DENY_OOM: u8 = 8;
+pub(super) const DENY_OOM: u16 = 8;
 /// Not a write, and yet sent to the replicas: not for scripts that only read.
-pub(super) const MAY_REPLICATE: u8 = 16;
+pub(super) const MAY_REPLICATE: u16 = 16;
 /// Taken from a subscriber of RESP2, which has no other way to tell replies from messages.
-pub(super) const OF_SUBSCRIBER: u8 = 32;
+pub(super) const OF_SUBSCRIBER: u16 = 32;
 /// Not to be queued by `MULTI`.
-pub(super) const NO_MULTI: u8 = 64;
+pub(super) const NO_MULTI: u16 = 64;
+/// Taken while a script runs for too long.
+pub(super) const WHILE_BUSY: u16 = 128;
+/// Taken from a replica that has lost its master and is not to answer with what is old.
+pub(super) const WHILE_STALE: u16 = 256;
 
 pub(in super::super) struct Command {
     pub(in super::super) name: &'static str,
     /// Arguments with the name; negative: at least so many.
     pub(super) arity: i16,
-    pub(super) flags: u8,
+    pub(super) flags: u16,
     pub(super) run: fn(&mut Call<'_>) -> Outcome,
 }
 
@@ -48,9 +52,14 @@ macro_rules! commands {
 /// All commands by name.
 pub(super) static COMMANDS: &[Command] = commands! {
     "append" 3 WRITE | DENY_OOM, string::append;
-    "auth" -2 NO_SCRIPT, connection::auth;
+    "auth" -2 NO_SCRIPT | WHILE_BUSY | WHILE_STALE, connection::auth;
     "bgrewriteaof" 1 NO_SCRIPT, persistence::bgrewriteaof;
     "bgsave" -1 NO_SCRIPT, persistence::bgsave;
+    "bitcount" -2 0, bitmap::bitcount;
+    "bitfield" -2 WRITE | DENY_OOM, bitfield::bitfield;
+    "bitfield_ro" -2 0, bitfield::bitfield_ro;
+    "bitop" -4 WRITE | DENY_OOM, bitmap::bitop;
+    "bitpos" -3 0, bitmap::bitpos;
     "blmove" 6 WRITE | DENY_OOM | NO_SCRIPT, list_pop::blmove;
     "blmpop" -5 WRITE, list_pop::blmpop;
     "blpop" -3 WRITE | NO_SCRIPT, list_pop::blpop;
@@ -59,38 +68,41 @@ pub(super) static COMMANDS: &[Command] = commands! {
     "bzmpop" -5 WRITE, sorted_set::bzmpop;
     "bzpopmax" -3 WRITE | NO_SCRIPT, sorted_set::bzpopmax;
     "bzpopmin" -3 WRITE | NO_SCRIPT, sorted_set::bzpopmin;
-    "client" -2 NO_SCRIPT, connection::client;
-    "command" -1 0, server::command;
-    "config" -2 NO_SCRIPT, server::config;
+    "client" -2 NO_SCRIPT | WHILE_STALE, connection::client;
+    "cluster" -2 NO_SCRIPT, server::cluster;
+    "command" -1 WHILE_STALE, server::command;
+    "config" -2 NO_SCRIPT | WHILE_STALE, server::config;
     "copy" -3 WRITE | DENY_OOM, keys_more::copy;
     "dbsize" 1 0, keys::dbsize;
-    "debug" -2 NO_SCRIPT, debug::debug;
+    "debug" -2 NO_SCRIPT | WHILE_STALE, debug::debug;
     "decr" 2 WRITE | DENY_OOM, string::decr;
     "decrby" 3 WRITE | DENY_OOM, string::decrby;
     "del" -2 WRITE, keys::del;
-    "discard" 1 NO_SCRIPT | NO_QUEUE, transaction::discard;
-    "echo" 2 0, connection::echo;
-    "eval" -3 NO_SCRIPT, scripting::eval;
-    "eval_ro" -3 NO_SCRIPT, scripting::eval_ro;
-    "evalsha" -3 NO_SCRIPT, scripting::evalsha;
-    "evalsha_ro" -3 NO_SCRIPT, scripting::evalsha_ro;
-    "exec" 1 NO_SCRIPT | NO_QUEUE, transaction::exec;
+    "discard" 1 NO_SCRIPT | NO_QUEUE | WHILE_BUSY | WHILE_STALE, transaction::discard;
+    "dump" 2 0, dump::dump;
+    "echo" 2 WHILE_STALE, connection::echo;
+    "eval" -3 NO_SCRIPT | WHILE_STALE, scripting::eval;
+    "eval_ro" -3 NO_SCRIPT | WHILE_STALE, scripting::eval_ro;
+    "evalsha" -3 NO_SCRIPT | WHILE_STALE, scripting::evalsha;
+    "evalsha_ro" -3 NO_SCRIPT | WHILE_STALE, scripting::evalsha_ro;
+    "exec" 1 NO_SCRIPT | NO_QUEUE | WHILE_STALE, transaction::exec;
     "exists" -2 0, keys::exists;
     "expire" -3 WRITE, expiry::expire;
     "expireat" -3 WRITE, expiry::expireat;
     "expiretime" 2 0, expiry::expiretime;
-    "fcall" -3 NO_SCRIPT, functions::fcall;
-    "fcall_ro" -3 NO_SCRIPT, functions::fcall_ro;
+    "fcall" -3 NO_SCRIPT | WHILE_STALE, functions::fcall;
+    "fcall_ro" -3 NO_SCRIPT | WHILE_STALE, functions::fcall_ro;
     "flushall" -1 WRITE, keys::flushall;
     "flushdb" -1 WRITE, keys::flushdb;
-    "function" -2 NO_SCRIPT, functions::function;
+    "function" -2 NO_SCRIPT | WHILE_BUSY | WHILE_STALE, functions::function;
     "get" 2 0, string::get;
+    "getbit" 3 0, bitmap::getbit;
     "getdel" 2 WRITE, string::getdel;
     "getex" -2 WRITE, string_more::getex;
     "getrange" 4 0, string_more::getrange;
     "getset" 3 WRITE | DENY_OOM, string::getset;
     "hdel" -3 WRITE, hash::hdel;
-    "hello" -1 NO_SCRIPT, connection::hello;
+    "hello" -1 NO_SCRIPT | WHILE_BUSY | WHILE_STALE, connection::hello;
     "hexists" 3 0, hash::hexists;
     "hget" 3 0, hash::hget;
     "hgetall" 2 0, hash::hgetall;
@@ -110,9 +122,9 @@ pub(super) static COMMANDS: &[Command] = commands! {
     "incr" 2 WRITE | DENY_OOM, string::incr;
     "incrby" 3 WRITE | DENY_OOM, string::incrby;
     "incrbyfloat" 3 WRITE | DENY_OOM, string_more::incrbyfloat;
-    "info" -1 0, server::info;
+    "info" -1 WHILE_STALE, server::info;
     "keys" 2 0, keys::keys;
-    "lastsave" 1 0, persistence::lastsave;
+    "lastsave" 1 WHILE_STALE, persistence::lastsave;
     "lindex" 3 0, list::lindex;
     "linsert" 5 WRITE | DENY_OOM, list::linsert;
     "llen" 2 0, list::llen;
@@ -127,9 +139,10 @@ pub(super) static COMMANDS: &[Command] = commands! {
     "lset" 4 WRITE | DENY_OOM, list::lset;
     "ltrim" 4 WRITE, list::ltrim;
     "mget" -2 0, string::mget;
+    "move" 3 WRITE, databases::move_;
     "mset" -3 WRITE | DENY_OOM, string::mset;
     "msetnx" -3 WRITE | DENY_OOM, string::msetnx;
-    "multi" 1 NO_SCRIPT | NO_QUEUE, transaction::multi;
+    "multi" 1 NO_SCRIPT | NO_QUEUE | WHILE_BUSY | WHILE_STALE, transaction::multi;
     "object" -2 0, keys_more::object;
     "persist" 2 WRITE, expiry::persist;
     "pexpire" -3 WRITE, expiry::pexpire;
@@ -138,20 +151,21 @@ pub(super) static COMMANDS: &[Command] = commands! {
     "ping" -1 OF_SUBSCRIBER, connection::ping;
     "post" -1 NO_SCRIPT | NO_QUEUE, connection::not_redis;
     "psetex" 4 WRITE | DENY_OOM, string::psetex;
-    "psubscribe" -2 NO_SCRIPT | OF_SUBSCRIBER, pubsub::psubscribe;
+    "psubscribe" -2 NO_SCRIPT | OF_SUBSCRIBER | WHILE_STALE, pubsub::psubscribe;
     "psync" -3 NO_SCRIPT | NO_MULTI, replication::psync;
     "pttl" 2 0, expiry::pttl;
-    "publish" 3 MAY_REPLICATE, pubsub::publish;
-    "pubsub" -2 0, pubsub::pubsub;
-    "punsubscribe" -1 NO_SCRIPT | OF_SUBSCRIBER, pubsub::punsubscribe;
-    "quit" -1 NO_SCRIPT | NO_QUEUE | OF_SUBSCRIBER, connection::quit;
+    "publish" 3 MAY_REPLICATE | WHILE_STALE, pubsub::publish;
+    "pubsub" -2 WHILE_STALE, pubsub::pubsub;
+    "punsubscribe" -1 NO_SCRIPT | OF_SUBSCRIBER | WHILE_STALE, pubsub::punsubscribe;
+    "quit" -1 NO_SCRIPT | NO_QUEUE | OF_SUBSCRIBER | WHILE_BUSY | WHILE_STALE, connection::quit;
     "randomkey" 1 0, keys_more::randomkey;
     "rename" 3 WRITE, keys_more::rename;
     "renamenx" 3 WRITE, keys_more::renamenx;
-    "replconf" -1 NO_SCRIPT, replication::replconf;
-    "replicaof" 3 NO_SCRIPT, replication::replicaof;
-    "reset" 1 NO_SCRIPT | NO_QUEUE | OF_SUBSCRIBER, connection::reset;
-    "role" 1 NO_SCRIPT, replication::role;
+    "replconf" -1 NO_SCRIPT | WHILE_BUSY | WHILE_STALE, replication::replconf;
+    "replicaof" 3 NO_SCRIPT | WHILE_STALE, replication::replicaof;
+    "reset" 1 NO_SCRIPT | NO_QUEUE | OF_SUBSCRIBER | WHILE_BUSY | WHILE_STALE, connection::reset;
+    "restore" -4 WRITE | DENY_OOM, dump::restore;
+    "role" 1 NO_SCRIPT | WHILE_STALE, replication::role;
     "rpop" -2 WRITE, list_pop::rpop;
     "rpoplpush" 3 WRITE | DENY_OOM, list_pop::rpoplpush;
     "rpush" -3 WRITE | DENY_OOM, list::rpush;
@@ -160,43 +174,49 @@ pub(super) static COMMANDS: &[Command] = commands! {
     "save" 1 NO_SCRIPT | NO_MULTI, persistence::save;
     "scan" -2 0, scan::scan;
     "scard" 2 0, set::scard;
-    "script" -2 NO_SCRIPT, scripting::script;
+    "script" -2 NO_SCRIPT | WHILE_BUSY | WHILE_STALE, scripting::script;
     "sdiff" -2 0, set::sdiff;
     "sdiffstore" -3 WRITE | DENY_OOM, set::sdiffstore;
-    "select" 2 0, connection::select;
+    "select" 2 WHILE_STALE, connection::select;
     "set" -3 WRITE | DENY_OOM, string::set;
+    "setbit" 4 WRITE | DENY_OOM, bitmap::setbit;
     "setex" 4 WRITE | DENY_OOM, string::setex;
     "setnx" 3 WRITE | DENY_OOM, string::setnx;
     "setrange" 4 WRITE | DENY_OOM, string_more::setrange;
+    "shutdown" -1 NO_SCRIPT | NO_MULTI | WHILE_BUSY | WHILE_STALE, persistence::shutdown;
     "sinter" -2 0, set::sinter;
     "sintercard" -3 0, set::sintercard;
     "sinterstore" -3 WRITE | DENY_OOM, set::sinterstore;
     "sismember" 3 0, set::sismember;
-    "slaveof" 3 NO_SCRIPT, replication::replicaof;
+    "slaveof" 3 NO_SCRIPT | WHILE_STALE, replication::replicaof;
     "smembers" 2 0, set::smembers;
     "smismember" -3 0, set::smismember;
     "smove" 4 WRITE, set::smove;
+    "sort" -2 WRITE | DENY_OOM, sort::sort;
+    "sort_ro" -2 0, sort::sort_ro;
     "spop" -2 WRITE, set::spop;
-    "spublish" 3 MAY_REPLICATE, pubsub::spublish;
+    "spublish" 3 MAY_REPLICATE | WHILE_STALE, pubsub::spublish;
     "srandmember" -2 0, set::srandmember;
     "srem" -3 WRITE, set::srem;
     "sscan" -3 0, scan::sscan;
-    "ssubscribe" -2 NO_SCRIPT | OF_SUBSCRIBER, pubsub::ssubscribe;
+    "ssubscribe" -2 NO_SCRIPT | OF_SUBSCRIBER | WHILE_STALE, pubsub::ssubscribe;
     "strlen" 2 0, string::strlen;
-    "subscribe" -2 NO_SCRIPT | OF_SUBSCRIBER, pubsub::subscribe;
+    "subscribe" -2 NO_SCRIPT | OF_SUBSCRIBER | WHILE_STALE, pubsub::subscribe;
     "substr" 4 0, string_more::getrange;
     "sunion" -2 0, set::sunion;
     "sunionstore" -3 WRITE | DENY_OOM, set::sunionstore;
-    "sunsubscribe" -1 NO_SCRIPT | OF_SUBSCRIBER, pubsub::sunsubscribe;
-    "time" 1 0, server::time;
+    "sunsubscribe" -1 NO_SCRIPT | OF_SUBSCRIBER | WHILE_STALE, pubsub::sunsubscribe;
+    "swapdb" 3 WRITE, databases::swapdb;
+    "sync" 1 NO_SCRIPT | NO_MULTI, replication::sync;
+    "time" 1 WHILE_STALE, server::time;
     "touch" -2 0, keys_more::touch;
     "ttl" 2 0, expiry::ttl;
     "type" 2 0, keys::type_;
     "unlink" -2 WRITE, keys::del;
-    "unsubscribe" -1 NO_SCRIPT | OF_SUBSCRIBER, pubsub::unsubscribe;
-    "unwatch" 1 NO_SCRIPT, transaction::unwatch;
+    "unsubscribe" -1 NO_SCRIPT | OF_SUBSCRIBER | WHILE_STALE, pubsub::unsubscribe;
+    "unwatch" 1 NO_SCRIPT | WHILE_BUSY | WHILE_STALE, transaction::unwatch;
     "wait" 3 NO_SCRIPT, replication::wait;
-    "watch" -2 NO_SCRIPT | NO_QUEUE, transaction::watch;
+    "watch" -2 NO_SCRIPT | NO_QUEUE | WHILE_BUSY | WHILE_STALE, transaction::watch;
     "xack" -4 WRITE, stream_group::xack;
     "xadd" -5 WRITE | DENY_OOM, stream::xadd;
     "xautoclaim" -6 WRITE, stream_group::xautoclaim;
@@ -258,6 +278,7 @@ static SUBCOMMANDS: &[(&str, &[(&str, i16)])] = &[
             ("kill", -3),
             ("list", -2),
             ("no-evict", 3),
+            ("reply", 3),
             ("setname", 3),
             ("unblock", -3),
         ],

@@ -85,6 +85,7 @@ pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
             now_ms: call.now_ms,
             name: found.name,
             may_block: false,
+            is_of_script: false,
             ready: None,
         };
         run(&mut inner, found);

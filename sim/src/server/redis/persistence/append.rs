@@ -218,7 +218,7 @@ pub(super) fn flush(shared: &Arc<Shared>, state: &mut State) {
 }
 
 /// Writes what is to be written. False if that failed; it is tried again then.
-pub(super) fn write(shared: &Shared, state: &mut State) -> bool {
+pub(in super::super) fn write(shared: &Shared, state: &mut State) -> bool {
     let Some(files) = &state.kept.files else { return false };
     let append = &mut state.kept.append;
     append.put_off_since_s = None;

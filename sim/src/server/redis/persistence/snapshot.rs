@@ -102,6 +102,21 @@ pub(in super::super) fn save(
     true
 }
 
+/// Takes a snapshot, and ends the process (`SHUTDOWN`) unless that failed. False: this server
+/// has no disk.
+pub(in super::super) fn save_and_end(shared: &Arc<Shared>, state: &mut State) -> bool {
+    let Some(files) = state.kept.files.clone() else { return false };
+    let image = rdb::write_file(state);
+    let own = shared.clone();
+    occupy(shared, state, None, async move {
+        if write(&files, &image).await.is_ok() {
+            own.thread.end();
+        }
+        Ok("OK")
+    });
+    true
+}
+
 /// Has a child take a snapshot (`BGSAVE`). Whoever calls this has seen that there is none.
 /// False: this server has no disk.
 pub(in super::super) fn begin(shared: &Arc<Shared>, state: &mut State) -> bool {

@@ -40,11 +40,13 @@ pub(super) fn is_known(kind: u8) -> bool {
     )
 }
 
-/// Writes the type, the key and the value.
-pub(super) fn write(bytes: &mut Vec<u8>, key: &[u8], value: &Value) {
+/// Writes the type, the key, if there is one, and the value.
+pub(super) fn write(bytes: &mut Vec<u8>, key: Option<&[u8]>, value: &Value) {
     let mut head = |kind| {
         bytes.push(kind);
-        write_string(bytes, key);
+        if let Some(key) = key {
+            write_string(bytes, key);
+        }
     };
     match value {
         Value::String(string) => {

@@ -107,7 +107,7 @@ impl Follower {
 
     async fn connect(&self) -> io::Result<Stream> {
         let connecting = self.shared.host.connect(&self.address);
-        let limit = self.shared.settings.replication_timeout;
+        let limit = self.shared.lock().replication_timeout(&self.shared.settings);
         self.shared.host.timeout(limit, connecting).await.map_err(io::Error::other)?
     }
 
@@ -221,7 +221,7 @@ impl Reader<'_> {
         self.taken = 0;
         let shared = self.follower.shared.clone();
         let reading = self.stream.read_buf(&mut self.buffer);
-        let limit = shared.settings.replication_timeout;
+        let limit = shared.lock().replication_timeout(&shared.settings);
         let count = shared.host.timeout(limit, reading).await.map_err(io::Error::other)??;
         if count == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
     }
@@ -372,6 +372,7 @@ impl Streaming<'_> {
         self.send_acknowledgement().await?;
         loop {
             shared.thread.goes_on().await;
+            shared.thread.script_ended().await;
             if self.apply()? {
                 self.send_acknowledgement().await?;
             }
@@ -386,7 +387,8 @@ impl Streaming<'_> {
                     let now = shared.host.monotonic();
                     let mut silence = Duration::ZERO;
                     self.follower.with_link(|link| silence = now.saturating_sub(link.heard_at))?;
-                    if silence > shared.settings.replication_timeout {
+                    let limit = shared.lock().replication_timeout(&shared.settings);
+                    if silence > limit {
                         return Err(io::ErrorKind::TimedOut.into());
                     }
                     self.send_acknowledgement().await?;

@@ -34,7 +34,7 @@ pub(in super::super) async fn serve(
         if !shared.settings.sync_delay.is_zero() {
             shared.host.sleep(shared.settings.sync_delay).await;
         }
-        snapshot(&shared, client.id);
+        snapshot(&shared, client.id, position.is_old);
     }
     let id = client.id;
     let mut link = Link {
@@ -75,6 +75,7 @@ fn attach(shared: &Shared, client: &Client, position: &Position, wake: &Arc<Noti
         online: false,
         wake: wake.clone(),
         closing: false,
+        is_old: position.is_old,
     };
     let Some(continuation) = state.replication.continuation(position) else {
         // Its output begins with a snapshot; until then nothing is for it.
@@ -95,7 +96,7 @@ fn attach(shared: &Shared, client: &Client, position: &Position, wake: &Arc<Noti
 }
 
 /// Puts the whole data set, as of this instant, before what will follow.
-fn snapshot(shared: &Shared, id: u64) {
+fn snapshot(shared: &Shared, id: u64, is_old: bool) {
     let mut state = shared.lock();
     let state = &mut *state;
     let replication = &mut state.replication;
@@ -107,11 +108,14 @@ fn snapshot(shared: &Shared, id: u64) {
     let Some(replica) = replication.replicas.get_mut(&id) else { return };
     replica.closing = false;
     let mut number = itoa::Buffer::new();
-    replica.output.extend_from_slice(b"+FULLRESYNC ");
-    replica.output.extend_from_slice(replication.id.as_bytes());
-    replica.output.push(b' ');
-    replica.output.extend_from_slice(number.format(replication.offset).as_bytes());
-    replica.output.extend_from_slice(b"\r\n$");
+    if !is_old {
+        replica.output.extend_from_slice(b"+FULLRESYNC ");
+        replica.output.extend_from_slice(replication.id.as_bytes());
+        replica.output.push(b' ');
+        replica.output.extend_from_slice(number.format(replication.offset).as_bytes());
+        replica.output.extend_from_slice(b"\r\n");
+    }
+    replica.output.push(b'$');
     replica.output.extend_from_slice(number.format(file.len()).as_bytes());
     replica.output.extend_from_slice(b"\r\n");
     replica.output.extend_from_slice(&file);
@@ -250,9 +254,9 @@ pub(in super::super) fn tend(shared: &Shared, ping: bool) {
     let mut state = shared.lock();
     let now = shared.host.monotonic();
     let state = &mut *state;
-    let timeout = shared.settings.replication_timeout;
+    let timeout = state.replication_timeout(&shared.settings);
     for replica in state.replication.replicas.values_mut() {
-        if replica.online && now.saturating_sub(replica.heard_at) > timeout {
+        if replica.online && !replica.is_old && now.saturating_sub(replica.heard_at) > timeout {
             replica.close();
         }
     }

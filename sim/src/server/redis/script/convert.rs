@@ -126,6 +126,13 @@ impl<'a> Parser<'a> {
                 }
                 single(self.lua, "map", Value::Table(map))
             }
+            (b'|', Ok(length)) => {
+                // Not for scripts: only what follows it is.
+                for _ in 0..2 * length {
+                    self.value()?;
+                }
+                self.value()
+            }
             (b'#', _) => Ok(Value::Boolean(text == b"t")),
             (b',', _) => {
                 let double = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
@@ -219,24 +226,29 @@ impl Writer<'_> {
 
     fn append_collection(&mut self, table: &Table, depth: usize) -> Result<bool, Failure> {
         if let Value::Table(map) = table.raw_get("map")? {
-            let pairs = pairs(&map)?;
-            self.reply.map(pairs.len());
-            for (key, value) in &pairs {
-                self.append(key, depth + 1)?;
-                self.append(value, depth + 1)?;
+            self.reply.map(count(&map));
+            for pair in map.pairs::<Value, Value>() {
+                let (key, value) = pair?;
+                self.append(&key, depth + 1)?;
+                self.append(&value, depth + 1)?;
             }
             return Ok(true);
         }
         if let Value::Table(set) = table.raw_get("set")? {
-            let pairs = pairs(&set)?;
-            self.reply.set(pairs.len());
-            for (key, _) in &pairs {
-                self.append(key, depth + 1)?;
+            self.reply.set(count(&set));
+            for pair in set.pairs::<Value, Value>() {
+                self.append(&pair?.0, depth + 1)?;
             }
             return Ok(true);
         }
         if let Value::String(digits) = table.raw_get("big_number")? {
-            self.reply.big_number(&digits.as_bytes());
+            // Also where it becomes a string: there Redis cleans it as well.
+            let mut digits = digits.as_bytes().to_vec();
+            digits
+                .iter_mut()
+                .filter(|byte| matches!(byte, b'\r' | b'\n'))
+                .for_each(|byte| *byte = b' ');
+            self.reply.big_number(&digits);
             return Ok(true);
         }
         if let Value::Table(verbatim) = table.raw_get("verbatim_string")?
@@ -257,6 +269,8 @@ fn truncate(number: f64) -> i64 {
     if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
 }
 
-fn pairs(table: &Table) -> mlua::Result<Vec<(Value, Value)>> {
-    table.pairs().collect()
+/// How many fields a table has. Lua lends only some thousand values at a time, so that they
+/// are walked through again.
+fn count(table: &Table) -> usize {
+    table.pairs::<Value, Value>().count()
 }

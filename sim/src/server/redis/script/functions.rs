@@ -126,7 +126,11 @@ impl Functions {
                 flags.push(flag?.as_bytes().to_vec());
             }
             let has = |wanted: &[u8]| flags.iter().any(|flag| flag == wanted);
-            let known = Flags { no_writes: has(b"no-writes"), allow_oom: has(b"allow-oom") };
+            let known = Flags {
+                no_writes: has(b"no-writes"),
+                allow_oom: has(b"allow-oom"),
+                allow_stale: has(b"allow-stale"),
+            };
             let registered = Registered {
                 script: Script { function: callback, flags: Some(known) },
                 description: description.map(|text| text.as_bytes().to_vec()),

@@ -9,7 +9,7 @@ use mlua::{Function, Lua, MultiValue, Table, Value};
 use super::super::codec::{OwnedArguments, Protocol, ReplyEncoder};
 use super::super::command::{Call, execute_for_script};
 use super::random::Random48;
-use super::{Run, Sha, convert, json};
+use super::{CALL_INSTRUCTIONS, Run, Sha, bits, convert, json, json_settings, msgpack, packed};
 
 /// What the host functions of a run work on besides the command call.
 #[derive(Debug, Default)]
@@ -18,6 +18,8 @@ pub(super) struct RunState {
     pub(super) resp3: AtomicBool,
     /// `redis.set_repl`: the bit of the replicas.
     pub(super) replicates: AtomicBool,
+    /// What scripts have decided about `cjson`.
+    pub(super) json: Mutex<json::Settings>,
 }
 
 /// An error that a script meets, its code first.
@@ -38,7 +40,7 @@ impl std::fmt::Display for Raised {
 impl std::error::Error for Raised {}
 
 /// What a library raises names the line that called it, as C's `luaL_error` does.
-fn library_error(lua: &Lua, problem: String) -> mlua::Error {
+pub(super) fn library_error(lua: &Lua, problem: String) -> mlua::Error {
     let line = lua.inspect_stack(1, |debug| debug.current_line()).flatten();
     let place = line.map_or(String::new(), |line| format!("user_script:{line}: "));
     mlua::Error::external(RaisedByLibrary(format!("{place}{problem}")))
@@ -125,6 +127,7 @@ pub(super) fn functions(
             _ => Ok(None),
         })?,
     )?;
+    let state = run_state.clone();
     host.raw_set(
         "json_encode",
         lua.create_function(move |lua, values: MultiValue| {
@@ -135,14 +138,16 @@ pub(super) fn functions(
                     "bad argument #1 to 'encode' (expected 1 argument)".into(),
                 ));
             };
-            let text =
-                json::encode(&value, limit_bytes).map_err(|problem| library_error(lua, problem))?;
+            let settings = *state.json.lock().unwrap_or_else(PoisonError::into_inner);
+            let text = json::encode(&value, settings, limit_bytes)
+                .map_err(|problem| library_error(lua, problem))?;
             lua.create_string(text)
         })?,
     )?;
+    let state = run_state.clone();
     host.raw_set(
         "json_decode",
-        lua.create_function(|lua, values: MultiValue| {
+        lua.create_function(move |lua, values: MultiValue| {
             let mut values = values.into_iter();
             let (Some(value), None) = (values.next(), values.next()) else {
                 return Err(library_error(
@@ -155,10 +160,26 @@ pub(super) fn functions(
                 let text = format!("bad argument #1 to 'decode' (string expected, got {kind})");
                 return Err(library_error(lua, text));
             };
-            json::decode(lua, &text.as_bytes()).map_err(|problem| library_error(lua, problem))
+            let settings = *state.json.lock().unwrap_or_else(PoisonError::into_inner);
+            json::decode(lua, &text.as_bytes(), settings)
+                .map_err(|problem| library_error(lua, problem))
         })?,
     )?;
     host.raw_set("json_null", Value::NULL)?;
+    host.raw_set(
+        "library",
+        lua.create_function(move |lua, name: mlua::LuaString| match &*name.as_bytes() {
+            b"bit" => bits::library(lua).map(Some),
+            b"struct" => packed::library(lua).map(Some),
+            b"cmsgpack" => msgpack::library(lua, limit_bytes).map(Some),
+            _ => Ok(None),
+        })?,
+    )?;
+    let state = run_state.clone();
+    host.raw_set(
+        "json_settings",
+        lua.create_function(move |lua, ()| json_settings::library(lua, &state))?,
+    )?;
     host.raw_set("repetition", lua.create_function(|lua, rep: Function| repetition(lua, rep))?)?;
     let state = run_state.clone();
     host.raw_set(
@@ -214,6 +235,7 @@ pub(super) fn command(
     reply: &mut ReplyEncoder,
 ) -> mlua::Result<Value> {
     scratch.clear();
+    run.budget.charge(CALL_INSTRUCTIONS);
     if values.is_empty() {
         return raise(b"ERR Please specify at least one argument for this redis lib call");
     }
@@ -239,6 +261,7 @@ pub(super) fn command(
         now_ms: call.now_ms,
         name: call.name,
         may_block: false,
+        is_of_script: true,
         ready: None,
     };
     match execute_for_script(&mut inner, run.read_only, &mut run.memory) {
@@ -267,6 +290,16 @@ pub(super) fn locate(lua: &Lua) -> (Option<String>, Option<usize>) {
         }
     }
     (None, None)
+}
+
+/// The innermost function of a script that runs now: its source and its line. For the hook.
+pub(super) fn running(lua: &Lua) -> Option<(String, usize)> {
+    (0..16).find_map(|depth| {
+        lua.inspect_stack(depth, |debug| {
+            let name = debug.source().source?.into_owned();
+            if name.starts_with("@user_") { Some((name, debug.current_line()?)) } else { None }
+        })?
+    })
 }
 
 pub(super) fn constants(lua: &Lua) -> mlua::Result<Table> {

@@ -8,57 +8,185 @@ use mlua::{Lua, Table, Value};
 
 use super::super::codec::number::general;
 
-/// How deep values may nest (`cjson` has the same bound).
-const DEPTH_MAX: usize = 1000;
 /// Ours recurses in Rust: it stops earlier than the machine's stack.
 const DEPTH_OURS: usize = 128;
-/// An array with more elements than this may lack at most half of them.
-const SPARSE_SAFE: usize = 10;
-const SPARSE_RATIO: usize = 2;
-/// Digits of a number.
-const DIGITS: usize = 14;
+
+/// What becomes of numbers that JSON has not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Invalid {
+    /// They are errors.
+    Refused,
+    /// They are written as C prints them.
+    Written,
+    /// They are null.
+    Null,
+}
+
+/// What scripts may decide, until the scripts are flushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Settings {
+    /// Arrays that lack too many elements become objects, rather than errors.
+    pub(super) converts_sparse: bool,
+    /// An array of more than `sparse_safe` elements may be so many times as long as it has
+    /// elements; 0: it may always.
+    pub(super) sparse_ratio: usize,
+    pub(super) sparse_safe: usize,
+    pub(super) encode_depth: usize,
+    pub(super) decode_depth: usize,
+    /// Digits of a number.
+    pub(super) digits: usize,
+    /// Told to those who ask; it changes nothing here.
+    pub(super) keeps_buffer: bool,
+    pub(super) encode_invalid: Invalid,
+    pub(super) decodes_invalid: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            converts_sparse: false,
+            sparse_ratio: 2,
+            sparse_safe: 10,
+            encode_depth: 1_000,
+            decode_depth: 1_000,
+            digits: 14,
+            keeps_buffer: true,
+            encode_invalid: Invalid::Refused,
+            decodes_invalid: true,
+        }
+    }
+}
 
 /// An error of the library's, without a code.
 pub(super) type Problem = String;
 
 /// Encodes a value.
-pub(super) fn encode(value: &Value, limit_bytes: usize) -> Result<Vec<u8>, Problem> {
-    let mut text = Vec::new();
-    append(&mut text, value, 0, limit_bytes)?;
-    Ok(text)
-}
-
-fn append(
-    text: &mut Vec<u8>,
+pub(super) fn encode(
     value: &Value,
-    depth: usize,
+    settings: Settings,
     limit_bytes: usize,
-) -> Result<(), Problem> {
-    if text.len() > limit_bytes {
-        return Err("not enough memory".to_owned());
-    }
-    match value {
-        Value::Nil => text.extend_from_slice(b"null"),
-        Value::LightUserData(pointer) if pointer.0.is_null() => text.extend_from_slice(b"null"),
-        Value::Boolean(true) => text.extend_from_slice(b"true"),
-        Value::Boolean(false) => text.extend_from_slice(b"false"),
-        Value::Integer(integer) => append_number(text, *integer as f64)?,
-        Value::Number(number) => append_number(text, *number)?,
-        Value::String(string) => append_string(text, &string.as_bytes()),
-        Value::Table(table) => append_table(text, table, depth + 1, limit_bytes)?,
-        other => {
-            return Err(format!("Cannot serialise {}: type not supported", other.type_name()));
-        }
-    }
-    Ok(())
+) -> Result<Vec<u8>, Problem> {
+    let mut encoder = Encoder { text: Vec::new(), settings, limit_bytes };
+    encoder.append(value, 0)?;
+    Ok(encoder.text)
 }
 
-fn append_number(text: &mut Vec<u8>, number: f64) -> Result<(), Problem> {
-    if !number.is_finite() {
-        return Err("Cannot serialise number: must not be NaN or Inf".to_owned());
+struct Encoder {
+    text: Vec<u8>,
+    settings: Settings,
+    limit_bytes: usize,
+}
+
+impl Encoder {
+    fn append(&mut self, value: &Value, depth: usize) -> Result<(), Problem> {
+        if self.text.len() > self.limit_bytes {
+            return Err("not enough memory".to_owned());
+        }
+        match value {
+            Value::Nil => self.text.extend_from_slice(b"null"),
+            Value::LightUserData(pointer) if pointer.0.is_null() => {
+                self.text.extend_from_slice(b"null");
+            }
+            Value::Boolean(true) => self.text.extend_from_slice(b"true"),
+            Value::Boolean(false) => self.text.extend_from_slice(b"false"),
+            Value::Integer(integer) => self.append_number(*integer as f64)?,
+            Value::Number(number) => self.append_number(*number)?,
+            Value::String(string) => append_string(&mut self.text, &string.as_bytes()),
+            Value::Table(table) => self.append_table(table, depth + 1)?,
+            other => {
+                return Err(format!("Cannot serialise {}: type not supported", other.type_name()));
+            }
+        }
+        Ok(())
     }
-    text.extend_from_slice(general(number, DIGITS).as_bytes());
-    Ok(())
+
+    fn append_number(&mut self, number: f64) -> Result<(), Problem> {
+        let text: &[u8] = match (number.is_finite(), self.settings.encode_invalid) {
+            (true, _) => {
+                self.text.extend_from_slice(general(number, self.settings.digits).as_bytes());
+                return Ok(());
+            }
+            (false, Invalid::Refused) => {
+                return Err("Cannot serialise number: must not be NaN or Inf".to_owned());
+            }
+            (false, Invalid::Null) => b"null",
+            (false, Invalid::Written) if number.is_nan() => b"nan",
+            (false, Invalid::Written) if number < 0.0 => b"-inf",
+            (false, Invalid::Written) => b"inf",
+        };
+        self.text.extend_from_slice(text);
+        Ok(())
+    }
+
+    /// How long a table is as an array; `None`: it is an object.
+    fn array_length(&self, table: &Table) -> Result<Option<usize>, Problem> {
+        let Settings { converts_sparse, sparse_ratio, sparse_safe, .. } = self.settings;
+        let (mut count, mut longest): (usize, usize) = (0, 0);
+        for pair in table.pairs::<Value, Value>() {
+            let index = match pair.map_err(|error| problem(&error))?.0 {
+                Value::Integer(index) if index > 0 => index as usize,
+                Value::Number(index) if index > 0.0 && index.fract() == 0.0 => index as usize,
+                _ => return Ok(None),
+            };
+            (count, longest) = (count + 1, longest.max(index));
+        }
+        let most = count.saturating_mul(sparse_ratio);
+        if sparse_ratio > 0 && longest > sparse_safe && longest > most {
+            if converts_sparse {
+                return Ok(None);
+            }
+            return Err("Cannot serialise table: excessively sparse array".to_owned());
+        }
+        Ok((longest > 0).then_some(longest))
+    }
+
+    fn append_table(&mut self, table: &Table, depth: usize) -> Result<(), Problem> {
+        if depth > DEPTH_OURS.min(self.settings.encode_depth) {
+            return Err(format!("Cannot serialise, excessive nesting ({depth})"));
+        }
+        // Walked through twice: Lua lends only some thousand values at a time.
+        if let Some(length) = self.array_length(table)? {
+            self.text.push(b'[');
+            for index in 1..=length {
+                if index > 1 {
+                    self.text.push(b',');
+                }
+                let value = table.raw_get(index).map_err(|error| problem(&error))?;
+                self.append(&value, depth)?;
+            }
+            self.text.push(b']');
+            return Ok(());
+        }
+        self.append_object(table, depth)
+    }
+
+    fn append_object(&mut self, table: &Table, depth: usize) -> Result<(), Problem> {
+        self.text.push(b'{');
+        for (index, pair) in table.pairs::<Value, Value>().enumerate() {
+            let (key, value) = pair.map_err(|error| problem(&error))?;
+            if index > 0 {
+                self.text.push(b',');
+            }
+            match &key {
+                Value::String(name) => append_string(&mut self.text, &name.as_bytes()),
+                Value::Integer(_) | Value::Number(_) => {
+                    self.text.push(b'"');
+                    self.append(&key, depth)?;
+                    self.text.push(b'"');
+                }
+                other => {
+                    let kind = other.type_name();
+                    return Err(format!(
+                        "Cannot serialise {kind}: table key must be a number or string"
+                    ));
+                }
+            }
+            self.text.push(b':');
+            self.append(&value, depth)?;
+        }
+        self.text.push(b'}');
+        Ok(())
+    }
 }
 
 fn append_string(text: &mut Vec<u8>, string: &[u8]) {
@@ -84,75 +212,9 @@ fn problem(error: &mlua::Error) -> Problem {
     error.to_string()
 }
 
-/// How long a table is as an array; `None`: it is an object.
-fn array_length(pairs: &[(Value, Value)]) -> Result<Option<usize>, Problem> {
-    let mut longest = 0;
-    for (key, _) in pairs {
-        let index = match key {
-            Value::Integer(index) if *index > 0 => *index as usize,
-            Value::Number(index) if *index > 0.0 && index.fract() == 0.0 => *index as usize,
-            _ => return Ok(None),
-        };
-        longest = longest.max(index);
-    }
-    if longest > SPARSE_SAFE && longest > pairs.len().saturating_mul(SPARSE_RATIO) {
-        return Err("Cannot serialise table: excessively sparse array".to_owned());
-    }
-    Ok((longest > 0).then_some(longest))
-}
-
-fn append_table(
-    text: &mut Vec<u8>,
-    table: &Table,
-    depth: usize,
-    limit_bytes: usize,
-) -> Result<(), Problem> {
-    if depth > DEPTH_OURS {
-        return Err(format!("Cannot serialise, excessive depth ({depth})"));
-    }
-    let pairs: Vec<(Value, Value)> =
-        table.pairs().collect::<Result<_, _>>().map_err(|error| problem(&error))?;
-    if let Some(length) = array_length(&pairs)? {
-        text.push(b'[');
-        for index in 1..=length {
-            if index > 1 {
-                text.push(b',');
-            }
-            let value = table.raw_get(index).map_err(|error| problem(&error))?;
-            append(text, &value, depth, limit_bytes)?;
-        }
-        text.push(b']');
-        return Ok(());
-    }
-    text.push(b'{');
-    for (index, (key, value)) in pairs.iter().enumerate() {
-        if index > 0 {
-            text.push(b',');
-        }
-        match key {
-            Value::String(name) => append_string(text, &name.as_bytes()),
-            Value::Integer(_) | Value::Number(_) => {
-                text.push(b'"');
-                append(text, key, depth, limit_bytes)?;
-                text.push(b'"');
-            }
-            other => {
-                let kind = other.type_name();
-                return Err(format!(
-                    "Cannot serialise {kind}: table key must be a number or string"
-                ));
-            }
-        }
-        text.push(b':');
-        append(text, value, depth, limit_bytes)?;
-    }
-    text.push(b'}');
-    Ok(())
-}
-
 /// Decodes a text.
-pub(super) fn decode(lua: &Lua, text: &[u8]) -> Result<Value, Problem> {
-    let mut decoder = Decoder { lua, text, at: 0 };
+pub(super) fn decode(lua: &Lua, text: &[u8], settings: Settings) -> Result<Value, Problem> {
+    let mut decoder = Decoder { lua, text, at: 0, settings };
     let value = decoder.value(0)?;
     decoder.blanks();
     match decoder.at == text.len() {
@@ -165,6 +227,7 @@ struct Decoder<'a> {
     lua: &'a Lua,
     text: &'a [u8],
     at: usize,
+    settings: Settings,
 }
 
 impl Decoder<'_> {
@@ -213,12 +276,13 @@ impl Decoder<'_> {
             _ if self.takes(b"null") => Ok(Value::NULL),
             _ if self.takes(b"true") => Ok(Value::Boolean(true)),
             _ if self.takes(b"false") => Ok(Value::Boolean(false)),
+            _ if self.settings.decodes_invalid => self.invalid_number(),
             _ => Err(self.expected("value")),
         }
     }
 
     fn check_depth(&self, depth: usize) -> Result<(), Problem> {
-        if depth <= DEPTH_OURS.min(DEPTH_MAX) {
+        if depth <= DEPTH_OURS.min(self.settings.decode_depth) {
             return Ok(());
         }
         let at = self.at + 1;
@@ -278,7 +342,38 @@ impl Decoder<'_> {
         }
     }
 
+    /// What only C takes for a number.
+    fn invalid_number(&mut self) -> Result<Value, Problem> {
+        let rest = &self.text[self.at..];
+        let (sign, word) = match rest {
+            [b'-', word @ ..] => (-1.0, word),
+            word => (1.0, word),
+        };
+        let begins = |name: &[u8]| {
+            word.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
+        };
+        let (number, length) = match () {
+            () if begins(b"infinity") => (f64::INFINITY, 8),
+            () if begins(b"inf") => (f64::INFINITY, 3),
+            () if begins(b"nan") => (f64::NAN, 3),
+            () => return Err(self.expected("value")),
+        };
+        self.at += length + usize::from(sign < 0.0);
+        Ok(Value::Number(sign * number))
+    }
+
     fn number(&mut self) -> Result<Value, Problem> {
+        let rest = &self.text[self.at..];
+        let digits = rest.strip_prefix(b"-").unwrap_or(rest);
+        let is_word = digits.first().is_some_and(u8::is_ascii_alphabetic);
+        if is_word && self.settings.decodes_invalid {
+            return self.invalid_number();
+        }
+        let has_zero = matches!(digits, [b'0', b'0'..=b'9', ..]);
+        if has_zero && !self.settings.decodes_invalid {
+            let at = self.at + 1;
+            return Err(format!("Expected value but found invalid number at character {at}"));
+        }
         let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
         let length = self.text[self.at..].iter().take_while(|byte| is_part(byte)).count();
         let digits = &self.text[self.at..self.at + length];

@@ -145,16 +145,22 @@ end
 -- Ours: of nothing it makes nothing at once, where C would count for seconds.
 string.rep = host.repetition(string.rep)
 
-string.dump = function()
-  error('unable to dump given function', 2)
-end
-
 -- cjson ---------------------------------------------------------------------
 
 local cjson = {
   encode = host.json_encode, decode = host.json_decode, null = host.json_null,
   _NAME = 'cjson', _VERSION = '2.1.0',
 }
+
+-- What it can be told is seldom asked for, and made then.
+setmetatable(cjson, {
+  __index = function(_, name)
+    local settings = host.json_settings()
+    setmetatable(cjson, nil)
+    for setter, work in next, settings do rawset(cjson, setter, work) end
+    return rawget(cjson, name)
+  end,
+})
 
 -- the base library ------------------------------------------------------------
 
@@ -271,6 +277,13 @@ getmetatable('').__metatable = seal({ __index = world.string })
 
 setmetatable(world, {
   __index = function(_, name)
+    -- Libraries that few scripts use are made for those who do.
+    local library = type(name) == 'string' and host.library(name)
+    if library then
+      library = seal(library)
+      rawset(world, name, library)
+      return library
+    end
     error('Script attempted to access nonexistent global variable \'' .. text_of(name) .. '\'', 2)
   end,
 })
