@@ -66,6 +66,7 @@ impl Observer for Notes {
             Observation::Expiry { key, .. } => format!("expiry {}", show(key)),
             Observation::Deleted { key, .. } => format!("deleted {}", show(key)),
             Observation::Expired { key, .. } => format!("expired {}", show(key)),
+            Observation::Evicted { key, .. } => format!("evicted {}", show(key)),
             Observation::Promoted { strings, .. } => format!("promoted with {}", pairs(strings)),
             Observation::Demoted { .. } => "demoted".to_owned(),
             Observation::Loaded { strings, .. } => format!("loaded {}", pairs(strings)),
