@@ -133,6 +133,7 @@ mod tests {
                 deadline_check: false,
                 reentries: 0,
                 locks: 1,
+                readers: 0,
             },
             clocks: Vec::new(),
             faults: faults.into_iter().map(at).collect(),

@@ -217,6 +217,8 @@ struct Target {
     ordinal: u32,
     /// Whether the lock keeps a record that is applied somewhere.
     records: bool,
+    /// Whether the client only reads.
+    reads: bool,
 }
 
 impl Target {
@@ -226,6 +228,10 @@ impl Target {
                 Phase::Returned
             }
             _ => phase,
+        };
+        let operation = match operation {
+            Operation::Sell if self.reads => Operation::Read,
+            _ => operation,
         };
         When::After { anchor: Anchor::new(&self.client, operation, self.ordinal, phase), delay }
     }
@@ -247,8 +253,10 @@ impl Weather<'_> {
         let latest = (self.plan.duration.0 / 2 / cycle_us).clamp(1, LATEST);
         let client = 1 + draw.below(u64::from(self.plan.topology.apps));
         let ordinal = draw.between(1, latest + 1);
+        let client = format!("app-{client}");
         Target {
-            client: format!("app-{client}"),
+            reads: self.plan.reads(&client),
+            client,
             ordinal: u32::try_from(ordinal).unwrap_or(u32::MAX),
             records: scenario::find_lock(&self.plan.lock.name).is_ok_and(|lock| lock.records),
         }

@@ -371,6 +371,13 @@ pub const KEYS: &[Key] = &[
         |plan| plan.workload.locks.to_string(),
         |plan| plan.workload.locks != 1
     ),
+    key!(
+        "workload",
+        "readers",
+        |plan, raw| plan.workload.readers = small_count(raw)?,
+        |plan| plan.workload.readers.to_string(),
+        |plan| plan.workload.readers > 0
+    ),
 ];
 
 /// The sections of single settings, in the order in which they are written.

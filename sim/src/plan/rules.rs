@@ -44,6 +44,7 @@ pub fn first_problem(plan: &Plan) -> Result<(), Problem> {
     times(plan)?;
     names(plan)?;
     sizes(plan)?;
+    readers(plan)?;
     own_options(plan)?;
     clocks(plan)?;
     for (position, fault) in plan.faults.iter().enumerate() {
@@ -232,6 +233,38 @@ fn sizes(plan: &Plan) -> Result<(), Problem> {
             &["topology.sentinels", "topology.redis"],
             format!("the sentinels have no replica to promote: there is {number} redis server"),
             "write sentinels = 0, or redis = 2 or more",
+        );
+    }
+    Ok(())
+}
+
+/// Clients that only read: where the lock has a side for them, and beside others that write.
+fn readers(plan: &Plan) -> Result<(), Problem> {
+    let (readers, apps) = (plan.workload.readers, plan.topology.apps);
+    let at = ["workload.readers", "topology.apps", "lock.name"];
+    let name = quoted(&plan.lock.name);
+    if !scenario::find_lock(&plan.lock.name).is_ok_and(scenario::LockKind::has_readers) {
+        return match readers {
+            0 => Ok(()),
+            _ => problem(
+                &at,
+                format!("the lock {name} has no side for readers, and there are {readers}"),
+                format!("leave them out, or take the lock {}", quoted(scenario::READ_LOCK)),
+            ),
+        };
+    }
+    if apps < 2 {
+        return problem(
+            &at[1..],
+            format!("the lock {name} is for readers beside writers, and there is one client"),
+            "write apps = 2 or more",
+        );
+    }
+    if !(1..apps).contains(&readers) {
+        return problem(
+            &at,
+            format!("{readers} of {apps} clients read: somebody must read, and somebody write"),
+            format!("write a number from 1 to {}", apps - 1),
         );
     }
     Ok(())

@@ -101,6 +101,9 @@ pub enum Needs {
     Database,
 }
 
+/// The lock that some of the clients take as readers, beside others that write.
+pub const READ_LOCK: &str = "zookeeper-read";
+
 /// All locks.
 pub const LOCKS: &[LockKind] = &[
     LockKind {
@@ -184,6 +187,14 @@ pub const LOCKS: &[LockKind] = &[
         needs: Needs::Ensemble,
     },
     LockKind {
+        name: READ_LOCK,
+        english: "the readers' side of a read/write lock: the last clients read, the others write",
+        chinese: "读写锁的读锁：靠后的客户端只读，其余的写",
+        tokens: true,
+        records: true,
+        needs: Needs::Ensemble,
+    },
+    LockKind {
         name: "zookeeper-write",
         english: "the writers' side of a read/write lock: alone, in order of arrival with readers",
         chinese: "读写锁的写锁：独占，与读者一起按到达顺序排队",
@@ -248,6 +259,11 @@ pub fn default_plan(scenario: &str, lock: &str, fence: Fence) -> Result<Plan, Pl
 }
 
 impl LockKind {
+    /// Whether some of its clients only read: it is the readers' side of a read/write lock.
+    pub fn has_readers(&self) -> bool {
+        self.name == READ_LOCK
+    }
+
     /// What is wrong with this topology for this lock: the settings at fault, and the
     /// complaint.
     pub(super) fn misfit(
@@ -318,9 +334,13 @@ impl LockKind {
 impl Scenario {
     /// The plan of this scenario for a lock, unchecked.
     pub(super) fn plan(&self, lock: &LockKind, fence: Fence) -> Plan {
-        let (duration, mut lock_plan, topology, workload) = (self.base)();
+        let (duration, mut lock_plan, topology, mut workload) = (self.base)();
         lock_plan.name = lock.name.to_owned();
         lock_plan.own = lock_plan.own.only_of(lock.name);
+        if lock.has_readers() {
+            // Somebody must write, or there is nothing to keep readers out of.
+            workload.readers = topology.apps.saturating_sub(1);
+        }
         Plan {
             scenario: self.name.to_owned(),
             seed: Seed(0),
@@ -372,6 +392,7 @@ fn redis_failover() -> (Micros, LockPlan, Topology, Workload) {
         deadline_check: true,
         reentries: 0,
         locks: 1,
+        readers: 0,
     };
     (Micros::from_secs(10), lock, topology, workload)
 }
@@ -446,6 +467,7 @@ fn redis_long_lease() -> (Micros, LockPlan, Topology, Workload) {
         deadline_check: true,
         reentries: 0,
         locks: 1,
+        readers: 0,
     };
     (minutes(240), lock, topology, workload)
 }

@@ -179,7 +179,10 @@ impl<'s> Chooser<'s> {
             What::LeaderElected { .. } | What::Leading { .. } => Some(4),
             What::SteppedDown { .. } => Some(5),
             What::BroadcastBroken { .. } => Some(0),
-            What::SessionExpired { .. } => Some(2),
+            What::SessionExpired { records, .. } => {
+                let is_of_party = records.iter().any(|(_, owner)| self.is_owner(owner));
+                Some(if is_of_party { 1 } else { 5 })
+            }
             What::MasterDown { .. } if self.said.contains(&event.id) => Some(5),
             _ => None,
         }

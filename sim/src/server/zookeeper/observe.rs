@@ -5,6 +5,7 @@
 //! observation strikes exactly there. An observer must therefore not call back into the
 //! server.
 //!
+//! What a server does for a client of its own (it lets it in, notifies it) only that server tells.
 //! What happens to znodes and sessions is told once in an ensemble: by the server that
 //! decides it, the leader, at the instant at which a quorum has the transaction and the
 //! leader applies it. What becomes of a transaction is told by every server; the bytes of a
@@ -13,6 +14,7 @@
 
 use std::net::SocketAddr;
 
+use super::EventKind;
 use super::settings::ServerId;
 
 /// How a follower was brought to where its leader is.
@@ -203,6 +205,15 @@ pub enum Observation<'a> {
     Snapshot {
         /// The newest transaction in it.
         zxid: i64,
+    },
+    /// A client is told of something that it watched for.
+    Notified {
+        /// The client's session.
+        session: i64,
+        /// What happened.
+        kind: EventKind,
+        /// To which znode.
+        path: &'a str,
     },
     /// The server stopped reading from a client, because too many requests are unanswered.
     Throttled {

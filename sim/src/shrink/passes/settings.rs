@@ -7,15 +7,22 @@ use crate::shrink::replay::Search;
 pub(super) fn fewer_clients(search: &mut Search<'_>) {
     while search.plan().topology.apps > 1 {
         let last = search.plan().topology.apps;
-        let fewer = |number: u16| {
+        let readers = search.plan().workload.readers;
+        let fewer = |number: u16, readers: u16| {
             move |plan: &mut Plan| {
                 let (gone, last) = (format!("app-{number}"), format!("app-{last}"));
                 swap(plan, &gone, &last);
                 plan.topology.apps -= 1;
+                plan.workload.readers = readers;
                 strip(plan, &last);
             }
         };
-        if !(1..=last).rev().any(|number| search.accept_with(fewer(number))) {
+        // The last ones read: a reader less, or with as many a writer less.
+        let mut choices = (1..=last).rev().flat_map(|number| {
+            let fewest = readers.saturating_sub(1);
+            (fewest..=readers).map(move |readers| (number, readers))
+        });
+        if !choices.any(|(number, readers)| search.accept_with(fewer(number, readers))) {
             return;
         }
     }
