@@ -20,6 +20,19 @@ fn twice_in_one_process_the_trace_is_the_same() {
     }
 }
 
+/// Their client's own tasks, maps and `select!`s are in it too.
+#[test]
+fn twice_in_one_process_the_trace_of_a_storm_of_zookeeper_is_the_same() {
+    for seed in 0..8 {
+        let plan = Plan::from_seed("zookeeper-three", "zookeeper", Fence::Full, Seed(seed));
+        let plan = plan.unwrap();
+        let first = storm::run(&plan, &EventEngine);
+        let second = storm::run(&plan, &EventEngine);
+        assert_eq!(first.history, second.history, "seed {seed}");
+        assert_eq!(first.trace_hash, second.trace_hash, "seed {seed}");
+    }
+}
+
 #[test]
 fn beside_other_storms_the_trace_is_the_same() {
     let plan = |seed| Plan::from_seed("redis-failover", "redis", Fence::Off, Seed(seed)).unwrap();

@@ -62,6 +62,7 @@ const KINDS: Record<string, Kind> = {
   "renew-invoked": kind("clients", "circle", (e) => `asks to renew ${text(e["attempt"])}`, (e) => `请求续期 ${text(e["attempt"])}`),
   "renew-returned": kind("clients", "circle", (e) => `renewal of ${text(e["attempt"])}: ${outcome(e["outcome"], 0)}${reason(e)}`, (e) => `${text(e["attempt"])} 的续期：${outcome(e["outcome"], 1)}${reason(e)}`),
   "record-set": kind("grants", "square", (e) => `grants ${text(e["key"])} to ${text(e["owner"])} for ${us(e["lease_us"])}`, (e) => `把 ${text(e["key"])} 授予 ${text(e["owner"])}，租约 ${us(e["lease_us"])}`),
+  "wait-ended": kind("clients", "square", (e) => `${text(e["owner"])} waits for ${text(e["key"])} no more`, (e) => `${text(e["owner"])} 不再排队等待 ${text(e["key"])}`),
   "wait-began": kind("clients", "square", (e) => `${text(e["owner"])} waits for ${text(e["key"])}`, (e) => `${text(e["owner"])} 排队等待 ${text(e["key"])}`),
   "record-refused": kind("refusals", "bar", (e) => `refuses ${text(e["owner"])}: ${text(e["held_by"])} has ${text(e["key"])}`, (e) => `拒绝 ${text(e["owner"])}：${text(e["held_by"])} 持有 ${text(e["key"])}`),
   "record-extended": kind("grants", "square", (e) => `renews ${text(e["key"])} of ${text(e["owner"])} for ${us(e["lease_us"])}`, (e) => `把 ${text(e["owner"])} 的 ${text(e["key"])} 续期 ${us(e["lease_us"])}`),

@@ -290,7 +290,7 @@ fn proofs(
         let overlapped = closures.iter().enumerate().skip(first);
         for (at, closure) in overlapped.take_while(|(_, c)| c.from < wait.span.to) {
             case.steps.take(1);
-            let Some(waited) = closure.overlap(wait.span) else { continue };
+            let Some(waited) = closure.overlap(wait.in_line()) else { continue };
             let too_long = waited.to.at_us.saturating_sub(waited.from.at_us) > bound_us;
             let denied_late =
                 is_denied && wait.span.from.at_us > due(closure) && closure.contains(wait.span.to);

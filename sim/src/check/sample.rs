@@ -178,6 +178,10 @@ impl Sample {
         self.event("redis-1", What::WaitBegan { key: key.into(), owner: who.into() })
     }
 
+    pub fn waits_no_more(self, who: &str, key: &str) -> Sample {
+        self.event("redis-1", What::WaitEnded { key: key.into(), owner: who.into() })
+    }
+
     pub fn session_expired(self, owner: &str) -> Sample {
         let (session, records) = ("0x1".to_owned(), vec![(KEY.into(), owner.into())]);
         self.event("redis-1", What::SessionExpired { session, records })

@@ -1,6 +1,6 @@
 //! `unfair`: a waiter was passed over more often than the lock declares
 //! ([`Setting::bypass_bound`](super::Setting)). A bypass is a grant to a request that
-//! reached the server after mine while I waited.
+//! reached the server after mine while I stood in line.
 //!
 //! Counting is a sweep: grants enter a Fenwick tree by their arrival in order of their
 //! start, and a waiter that ends with the sweep's place asks how many arrived later.
@@ -70,13 +70,13 @@ fn count(
     let mut tree = Fenwick(vec![0; order.len() + 1]);
     let mut starting: Vec<&(Moment, Moment)> = grants.iter().collect();
     starting.sort_unstable();
-    waits.sort_by_key(|n| (case.waits[*n].span.to, *n));
+    waits.sort_by_key(|n| (case.waits[*n].in_line().to, *n));
     let mut begun = 0;
     for n in waits {
         case.steps.take(1);
         let wait = &case.waits[n];
         while let Some((start, arrived)) = starting.get(begun)
-            && *start < wait.span.to
+            && *start < wait.in_line().to
         {
             tree.add(order.partition_point(|other| other < arrived));
             begun += 1;
@@ -129,7 +129,7 @@ fn tell(case: &Case<'_>, wait: &Wait<'_>, bypasses: u64, bound: u32) -> Finding 
     let after = wait.arrived.unwrap_or(wait.span.from);
     let passed = passed.into_iter().filter(|row| {
         let arrived = arrivals.get(row).copied().unwrap_or(rows[*row].start());
-        rows[*row].is_told() && rows[*row].start() < wait.span.to && arrived > after
+        rows[*row].is_told() && rows[*row].start() < wait.in_line().to && arrived > after
     });
     let events = passed.take(bound as usize + 1).flat_map(|row| rows[row].evidence());
     let detail = Detail::Unfair { bypasses, bound };

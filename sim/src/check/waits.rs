@@ -4,7 +4,9 @@
 //! A wait begins with the ask of a client, or, for owners of whom the history has no
 //! client's side, with their place in the queue. It ends with the answer, with the
 //! crash of the client's node, or with the run. It has *arrived* as soon as a server
-//! knows of it: queued, refused, or granted.
+//! knows of it: queued, refused, or granted. It has a place in the lock's line from then
+//! until that is given up or goes with its session, which its client may not have heard of:
+//! [`Wait::in_line`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -73,8 +75,17 @@ pub struct Wait<'a> {
     pub span: Interval,
     /// When a server first knew of it.
     pub arrived: Option<Moment>,
+    /// When its place was taken out of the line without a grant, if it was.
+    pub left: Option<Moment>,
     /// How it ended.
     pub ended: Ended,
+}
+
+impl Wait<'_> {
+    /// From when to when it may claim to be served: until it ends or has no place any more.
+    pub fn in_line(&self) -> Interval {
+        Interval::new(self.span.from, self.left.map_or(self.span.to, |left| left.min(self.span.to)))
+    }
 }
 
 /// All waits of a history, in order of their beginning.
@@ -93,10 +104,19 @@ pub fn waits<'a>(history: &'a History, steps: &Steps) -> Vec<Wait<'a>> {
 
 struct Watch<'a> {
     waits: Vec<Wait<'a>>,
-    /// Open waits of attempts, by client and ordinal.
-    clients: BTreeMap<(&'a str, u32), usize>,
+    /// The waits of attempts that may be open, by client and ordinal.
+    clients: BTreeMap<(&'a str, u32), Mine>,
     /// Open waits of other owners.
     foreigners: BTreeMap<&'a str, usize>,
+}
+
+/// What became of the wait of an attempt of a client's.
+#[derive(Clone, Copy)]
+enum Mine {
+    /// It waits: the wait's position.
+    Open(usize),
+    /// It waits no more. A request of it that comes late waits for nobody.
+    Over,
 }
 
 impl<'a> Watch<'a> {
@@ -104,7 +124,8 @@ impl<'a> Watch<'a> {
         let moment = Moment::of(event);
         match &event.what {
             What::AcquireInvoked { attempt, key, shared } => {
-                self.clients.insert((&attempt.client, attempt.ordinal), self.waits.len());
+                let mine = Mine::Open(self.waits.len());
+                self.clients.insert((&attempt.client, attempt.ordinal), mine);
                 self.waits.push(Wait {
                     key,
                     who: Who::Attempt(attempt),
@@ -113,12 +134,13 @@ impl<'a> Watch<'a> {
                     node: Some(&event.node),
                     span: Interval::new(moment, end),
                     arrived: None,
+                    left: None,
                     ended: Ended::Not,
                 });
             }
             What::AcquireReturned { attempt, outcome, .. } => {
                 let name = (&*attempt.client, attempt.ordinal);
-                let Some(wait) = self.clients.remove(&name) else { return };
+                let Some(Mine::Open(wait)) = self.clients.insert(name, Mine::Over) else { return };
                 let ended = match outcome {
                     AcquireOutcome::Granted { .. } => Ended::Granted,
                     AcquireOutcome::Busy | AcquireOutcome::TimedOut => Ended::Denied,
@@ -128,23 +150,26 @@ impl<'a> Watch<'a> {
             }
             What::NodeCrashed { .. } => {
                 let waits = &mut self.waits;
-                self.clients.retain(|_, wait| {
-                    let wait = &mut waits[*wait];
-                    let died = wait.node.is_some_and(|node| *node == event.node);
-                    if died {
+                for mine in self.clients.values_mut() {
+                    let Mine::Open(wait) = *mine else { continue };
+                    let wait = &mut waits[wait];
+                    if wait.node.is_some_and(|node| *node == event.node) {
                         (wait.span.to, wait.ended) = (moment, Ended::Died);
+                        *mine = Mine::Over;
                     }
-                    !died
-                });
+                }
             }
             What::WaitBegan { key, owner } => {
-                if let Some(wait) = self.open(owner) {
-                    // Whoever stands in the queue anew has lost its old place.
-                    self.waits[wait].arrived = Some(moment);
-                    return;
-                }
-                if self.foreigners.contains_key(&**owner) {
-                    return;
+                match self.of_client(owner) {
+                    Some(Mine::Open(wait)) => {
+                        // Whoever stands in the queue anew has lost its old place.
+                        let wait = &mut self.waits[wait];
+                        (wait.arrived, wait.left) = (Some(moment), None);
+                        return;
+                    }
+                    Some(Mine::Over) => return,
+                    None if self.foreigners.contains_key(&**owner) => return,
+                    None => {}
                 }
                 self.foreigners.insert(owner, self.waits.len());
                 self.waits.push(Wait {
@@ -155,8 +180,16 @@ impl<'a> Watch<'a> {
                     node: None,
                     span: Interval::new(moment, end),
                     arrived: Some(moment),
+                    left: None,
                     ended: Ended::Not,
                 });
+            }
+            What::WaitEnded { owner, .. } => {
+                if let Some(Mine::Open(wait)) = self.of_client(owner) {
+                    self.waits[wait].left = Some(moment);
+                } else if let Some(wait) = self.foreigners.remove(&**owner) {
+                    self.end(wait, moment, Ended::Otherwise);
+                }
             }
             What::RecordRefused { owner, .. } => {
                 self.arrive(owner, moment);
@@ -178,15 +211,15 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// This owner's open wait.
-    fn open(&self, owner: &str) -> Option<usize> {
+    /// The wait of this owner, if it is an attempt of which the history has a client's side.
+    fn of_client(&self, owner: &str) -> Option<Mine> {
         let (client, ordinal) = owner.rsplit_once('/')?;
         self.clients.get(&(client, ordinal.parse().ok()?)).copied()
     }
 
     /// Notes that a server knows of this owner's open wait.
     fn arrive(&mut self, owner: &str, moment: Moment) {
-        if let Some(wait) = self.open(owner) {
+        if let Some(Mine::Open(wait)) = self.of_client(owner) {
             self.waits[wait].arrived.get_or_insert(moment);
         }
     }

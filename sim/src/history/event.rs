@@ -157,6 +157,14 @@ pub enum What {
         /// Who waits.
         owner: Name,
     },
+    /// A request waits in the lock's queue no more, and was not let in: its place was given
+    /// up, or went with its session. Its client may not have heard of it.
+    WaitEnded {
+        /// Which lock.
+        key: Name,
+        /// Who waited.
+        owner: Name,
+    },
     /// A client's request found somebody else's record.
     RecordRefused {
         /// Which lock.

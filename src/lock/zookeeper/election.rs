@@ -42,7 +42,7 @@ use std::time::Duration;
 
 use zookeeper_client::Error;
 
-use super::failure::Failure;
+use super::failure::{Failure, is_lost};
 use super::names::{self, Kind};
 use super::options::{InvalidOptions, Options};
 use super::queue::Queues;
@@ -110,7 +110,8 @@ impl Election {
                 Err(Error::NoNode) if client.check_stat(folder.path()).await == Ok(None) => {
                     Ok(None)
                 }
-                Err(Error::NoNode | Error::ConnectionLoss) => continue,
+                Err(Error::NoNode) => continue,
+                Err(error) if is_lost(&error) => continue,
                 Err(error) => Err(Failure::of(&error)),
             };
         }

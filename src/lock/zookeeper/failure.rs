@@ -30,6 +30,12 @@ pub(super) enum Failure {
     Vanished,
 }
 
+/// Whether the connection went before the answer: nobody knows whether the request was
+/// applied. The client says so as such, or with the error of its stream as it came.
+pub(super) fn is_lost(error: &Error) -> bool {
+    matches!(error, Error::ConnectionLoss | Error::Custom(_))
+}
+
 impl Failure {
     /// What an error of the client says that is no loss of a connection.
     pub(super) fn of(error: &Error) -> Failure {
@@ -38,9 +44,8 @@ impl Failure {
             Error::SessionExpired | Error::SessionMoved | Error::ClientClosed => {
                 Failure::Over { reason }
             }
-            Error::NoHosts | Error::Timeout | Error::ConnectionLoss => {
-                Failure::Unreachable { reason }
-            }
+            Error::NoHosts | Error::Timeout => Failure::Unreachable { reason },
+            error if is_lost(error) => Failure::Unreachable { reason },
             _ => Failure::Refused { reason },
         }
     }

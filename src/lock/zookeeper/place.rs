@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error};
 
-use super::failure::Failure;
+use super::failure::{Failure, is_lost};
 use super::names::{self, Kind, Turn};
 use super::session::{Interest, Session};
 use crate::lock::{FencingToken, Owner, Release};
@@ -116,9 +116,10 @@ impl Place {
                     let name = format!("{}{sequence}", self.mark);
                     Some(Node { name, token: token(stat.czxid) })
                 }
-                Err(Error::ConnectionLoss) => self.find().await?,
+                Err(error) if is_lost(&error) => self.find().await?,
                 Err(Error::NoNode) => match self.folder.make(client).await {
-                    Ok(()) | Err(Error::ConnectionLoss) => None,
+                    Ok(()) => None,
+                    Err(error) if is_lost(&error) => None,
                     Err(error) => return Err(Failure::of(&error)),
                 },
                 Err(error) => return Err(Failure::of(&error)),
@@ -151,7 +152,7 @@ impl Place {
             match found.await {
                 Ok(found) => return Ok(found),
                 Err(Error::NoNode) => return Ok(None),
-                Err(Error::ConnectionLoss) => continue,
+                Err(error) if is_lost(&error) => continue,
                 Err(error) => return Err(Failure::of(&error)),
             }
         }
@@ -163,7 +164,7 @@ impl Place {
             return match self.session.client().list_children(self.folder.path()).await {
                 Ok(children) => Ok(names::turn(&children, &node.name)),
                 Err(Error::NoNode) => Ok(Turn::Gone),
-                Err(Error::ConnectionLoss) => continue,
+                Err(error) if is_lost(&error) => continue,
                 Err(error) => Err(Failure::of(&error)),
             };
         }
@@ -179,7 +180,7 @@ impl Place {
                     Ok(())
                 }
                 Err(Error::NoNode) => Ok(()),
-                Err(Error::ConnectionLoss) => continue,
+                Err(error) if is_lost(&error) => continue,
                 Err(error) => Err(Failure::of(&error)),
             };
         }
@@ -233,7 +234,7 @@ impl Place {
                     // The request before this one was answered to nobody.
                     Err(Error::NoNode) if was_asked => return Release::Released,
                     Err(Error::NoNode) => return Release::NotHeld,
-                    Err(Error::ConnectionLoss) => was_asked = true,
+                    Err(error) if is_lost(&error) => was_asked = true,
                     Err(error) => return ended(&Failure::of(&error)),
                 }
             }

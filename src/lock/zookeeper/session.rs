@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
-use zookeeper_client::{Client, Error, SessionState};
+use zookeeper_client::{Client, SessionState};
 
 use super::failure::Failure;
 use super::options::{InvalidOptions, Options, cluster};
@@ -286,7 +286,6 @@ async fn beat(session: Weak<Session>) {
                 let Some(strong) = session.upgrade() else { return };
                 strong.confirm(sent);
             }
-            Err(Error::ConnectionLoss) => {}
             Err(_) if client.state().is_terminated() => return,
             Err(_) => {}
         }

@@ -42,7 +42,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use zookeeper_client::{Acls, CreateMode, Error};
 
-use super::failure::Failure;
+use super::failure::{Failure, is_lost};
 use super::options::{InvalidOptions, Options};
 use super::place::Folder;
 use super::session::{Session, Sessions};
@@ -159,7 +159,7 @@ impl Switch {
                 Err(Error::BadVersion) => return Err(LockError::Busy),
                 Err(Error::NoNode) if expected.is_some() => return Err(LockError::Busy),
                 Err(Error::NoNode) => {}
-                Err(Error::ConnectionLoss) => return Err(unknown()),
+                Err(error) if is_lost(&error) => return Err(unknown()),
                 Err(error) => return Err(Failure::of(&error).into()),
             }
             let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
@@ -171,7 +171,7 @@ impl Switch {
                 Ok((stat, _)) => return Ok(stat.version),
                 // Somebody else was first: theirs is replaced.
                 Err(Error::NodeExists) => {}
-                Err(Error::ConnectionLoss) => return Err(unknown()),
+                Err(error) if is_lost(&error) => return Err(unknown()),
                 Err(error) => return Err(Failure::of(&error).into()),
             }
         }
@@ -228,10 +228,11 @@ async fn follow_in(
                     watcher
                 }
                 // Made in between.
-                Ok((Some(_), _)) | Err(Error::ConnectionLoss) => continue,
+                Ok((Some(_), _)) => continue,
+                Err(error) if is_lost(&error) => continue,
                 Err(error) => return Err(error),
             },
-            Err(Error::ConnectionLoss) => continue,
+            Err(error) if is_lost(&error) => continue,
             Err(error) => return Err(error),
         };
         watcher.changed().await;

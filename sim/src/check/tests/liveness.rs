@@ -124,6 +124,38 @@ fn a_waiter_may_be_passed_over_as_often_as_the_lock_says() {
     assert_eq!(judge(&history, &setting(0)).numbers.most_bypasses, 0);
 }
 
+#[test]
+fn whoever_has_no_place_in_line_any_more_is_passed_over_by_nobody() {
+    // app-9/1's session ended at 5 ms, and it hears of that at 90 ms.
+    let history = |its_place_goes: bool, it_stands_anew: bool| {
+        let mut sample = Sample::new().at(1).grant("app-1/1").ask("app-9/1").waits("app-9/1", KEY);
+        if its_place_goes {
+            sample = sample.at(5).waits_no_more("app-9/1", KEY);
+        }
+        if it_stands_anew {
+            sample = sample.at(6).waits("app-9/1", KEY);
+        }
+        let sample = sample.at(10).ask("app-2/1").waits("app-2/1", KEY);
+        let sample = sample.at(20).let_go("app-1/1").set("app-2/1").granted("app-2/1");
+        sample.at(90).indeterminate("app-9/1").at(95).let_go("app-2/1").end()
+    };
+    let strict = Setting { bypass_bound: Some(0), ..setting(0) };
+    assert!(judge(&history(false, false), &strict).found(Kind::Unfair));
+    assert!(!judge(&history(true, false), &strict).found(Kind::Unfair));
+    assert!(judge(&history(true, true), &strict).found(Kind::Unfair));
+}
+
+#[test]
+fn a_request_that_comes_after_its_attempt_gave_up_waits_for_nobody() {
+    // app-9/1 gave up at 5 ms; its request reaches the server at 6 ms.
+    let late = Sample::new().at(1).grant("app-1/1").ask("app-9/1").at(5).indeterminate("app-9/1");
+    let late = late.at(6).waits("app-9/1", KEY).at(10).ask("app-2/1").waits("app-2/1", KEY);
+    let late = late.at(20).let_go("app-1/1").set("app-2/1").granted("app-2/1");
+    let late = late.at(95).let_go("app-2/1").end();
+    let strict = Setting { bypass_bound: Some(0), ..setting(0) };
+    assert!(!judge(&late, &strict).found(Kind::Unfair));
+}
+
 /// Two clients with two locks each; in a circle, or in one order.
 fn crossing(in_a_circle: bool) -> Sample {
     let (first, second) = if in_a_circle { ("b", "a") } else { ("a", "b") };

@@ -103,6 +103,7 @@ enum Tag {
     RenewReturned,
     RecordSet,
     WaitBegan,
+    WaitEnded,
     RecordRefused,
     RecordExtended,
     RecordReleased,
@@ -178,6 +179,7 @@ impl Row<'_> {
             | Tag::RenewReturned => self.of_client(names),
             Tag::RecordSet
             | Tag::WaitBegan
+            | Tag::WaitEnded
             | Tag::RecordRefused
             | Tag::RecordExtended
             | Tag::RecordReleased
@@ -260,6 +262,7 @@ impl Row<'_> {
                 shared: self.shared.unwrap_or(false),
             },
             Tag::WaitBegan => What::WaitBegan { key, owner },
+            Tag::WaitEnded => What::WaitEnded { key, owner },
             Tag::RecordRefused => {
                 What::RecordRefused { key, owner, held_by: name(self.held_by, "held_by", names)? }
             }

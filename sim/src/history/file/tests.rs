@@ -62,6 +62,7 @@ pub(super) fn one_of_each() -> Vec<What> {
         What::RecordSet { key: key.clone(), owner: owner.clone(), lease_us: Some(5), shared: true },
         What::RecordSet { key: key.clone(), owner: owner.clone(), lease_us: None, shared: false },
         What::WaitBegan { key: key.clone(), owner: owner.clone() },
+        What::WaitEnded { key: key.clone(), owner: owner.clone() },
         What::RecordRefused { key: key.clone(), owner: owner.clone(), held_by: "app-2/1".into() },
         What::RecordExtended { key: key.clone(), owner: owner.clone(), lease_us: 9 },
         What::RecordReleased { key: key.clone(), owner: owner.clone() },

@@ -106,7 +106,8 @@ impl<'a> Last<'a> {
         let causes: [Option<&EventId>; 2] = match &event.what {
             What::RecordSet { owner, .. }
             | What::RecordRefused { owner, .. }
-            | What::WaitBegan { owner, .. } => [self.asked.get(&**owner), None],
+            | What::WaitBegan { owner, .. }
+            | What::WaitEnded { owner, .. } => [self.asked.get(&**owner), None],
             What::AcquireReturned { attempt, .. } => {
                 [self.served.get(attempt.to_string().as_str()), None]
             }

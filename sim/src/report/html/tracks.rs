@@ -167,6 +167,7 @@ fn role_of(what: &What) -> u8 {
         | What::RecordLost { .. }
         | What::SessionExpired { .. }
         | What::WaitBegan { .. }
+        | What::WaitEnded { .. }
         | What::Promoted { .. }
         | What::Demoted { .. }
         | What::Resynchronised { .. }

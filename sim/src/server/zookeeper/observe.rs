@@ -8,7 +8,8 @@
 //! What a server does for a client of its own (it lets it in, notifies it) only that server tells.
 //! What happens to znodes and sessions is told once in an ensemble: by the server that
 //! decides it, the leader, at the instant at which a quorum has the transaction and the
-//! leader applies it. What becomes of a transaction is told by every server; the bytes of a
+//! leader applies it. What an election decided, a new leader tells by what it begins with
+//! ([`Observation::Inherited`]). What becomes of a transaction is told by every server; the bytes of a
 //! transaction are the same everywhere, so whoever compares them by number proves the
 //! broadcast's first promise.
 
@@ -26,6 +27,19 @@ pub enum Means {
     Truncation,
     /// It was sent the whole tree.
     Snapshot,
+}
+
+/// A znode that a server begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Znode<'a> {
+    /// Its path.
+    pub path: &'a str,
+    /// Its data; empty for null.
+    pub data: &'a [u8],
+    /// The transaction that created it.
+    pub czxid: i64,
+    /// The session that it belongs to; 0 if none.
+    pub owner: i64,
 }
 
 /// Something that happened inside a server.
@@ -161,6 +175,13 @@ pub enum Observation<'a> {
         session: i64,
         /// From where.
         peer: SocketAddr,
+    },
+    /// From here on changes are decided by this server, a leader or one that stands alone, and
+    /// this is what it begins with. All of it is decided by that; some of it may have been
+    /// decided by nothing else, for whoever led before was gone before it knew.
+    Inherited {
+        /// Its whole tree, in order of paths.
+        znodes: &'a [Znode<'a>],
     },
     /// The server looks for a leader.
     Looking,

@@ -11,7 +11,7 @@ use lockstorm::Host;
 use lockstorm::host::Listener;
 
 use super::code::kind;
-use super::observe::{Observation, Observer, Unobserved};
+use super::observe::{Observation, Observer, Unobserved, Znode};
 use super::pipeline::{self, Request};
 use super::session::Tracker;
 use super::settings::{Ensemble, Settings};
@@ -187,6 +187,13 @@ pub(super) fn begin_to_decide(shared: &Shared, state: &mut State, zxid: i64) {
     state.last_proposed = zxid;
     let now = shared.host.monotonic();
     state.tracker = Some(Tracker::new(shared.settings.tick, now, &state.tree.sessions));
+    let znodes = state.tree.nodes.iter().map(|(path, node)| Znode {
+        path,
+        data: node.data.as_deref().unwrap_or_default(),
+        czxid: node.stat.czxid,
+        owner: node.stat().ephemeral_owner,
+    });
+    shared.tell(&Observation::Inherited { znodes: &znodes.collect::<Vec<_>>() });
 }
 
 /// Ends sessions whose time has come, as long as that is decided here.

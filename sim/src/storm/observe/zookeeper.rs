@@ -8,7 +8,8 @@
 //!
 //! An ensemble tells of each change of a znode once, by its leader, when it is decided. So one
 //! watch for all servers is enough for what the locks do; what each server does with each
-//! transaction is looked at by [`Broadcast`].
+//! transaction is looked at by [`Broadcast`]. What an election decided shows in what the new
+//! leader begins with: places that came or went without anybody's word are told then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::broadcast::Broadcast;
 use crate::history::event::ENSEMBLE;
 use crate::history::{Name, Recorder, What};
-use crate::server::zookeeper::observe::{Observation, Observer};
+use crate::server::zookeeper::observe::{Observation, Observer, Znode};
 
 /// Where the locks are kept: the folders of locks and of elections.
 const FOLDERS: [&str; 2] = ["/lockstorm/locks/", "/lockstorm/elections/"];
@@ -25,6 +26,8 @@ const FOLDERS: [&str; 2] = ["/lockstorm/locks/", "/lockstorm/elections/"];
 #[derive(Clone, Debug)]
 struct Place {
     path: String,
+    /// With whose end it goes.
+    session: i64,
     owner: Name,
     shared: bool,
     /// Whether its turn has been told of.
@@ -70,19 +73,42 @@ impl EnsembleWatch {
         }
     }
 
-    fn created(&self, path: &str, data: &[u8]) {
+    fn created(&self, path: &str, data: &[u8], session: i64) {
         let Some((key, shared)) = place_of(path) else { return };
         let owner: Name = String::from_utf8_lossy(data).into_owned().into();
         let mut known = self.known();
         let queue = known.queues.entry(key.clone()).or_default();
-        let place = Place { path: path.to_owned(), owner: owner.clone(), shared, has_turn: false };
-        queue.push(place);
+        let path = path.to_owned();
+        queue.push(Place { path, session, owner: owner.clone(), shared, has_turn: false });
         let mut events = turns(&key, queue);
         drop(known);
         if events.is_empty() {
             events.push(What::WaitBegan { key, owner });
         }
         self.say_all(events);
+    }
+
+    /// A new leader begins with these znodes.
+    fn inherited(&self, znodes: &[Znode<'_>]) {
+        let there: BTreeSet<&str> = znodes.iter().map(|znode| znode.path).collect();
+        let mut known: BTreeSet<String> = BTreeSet::new();
+        let mut gone = Vec::new();
+        for place in self.known().queues.values().flatten() {
+            if there.contains(&*place.path) {
+                known.insert(place.path.clone());
+            } else {
+                gone.push((place.path.clone(), place.session));
+            }
+        }
+        for (path, session) in gone {
+            self.deleted(&path, session);
+        }
+        let is_new = |znode: &&Znode<'_>| znode.owner != 0 && !known.contains(znode.path);
+        let mut new: Vec<&Znode<'_>> = znodes.iter().filter(is_new).collect();
+        new.sort_by_key(|znode| znode.czxid);
+        for znode in new {
+            self.created(znode.path, znode.data, znode.owner);
+        }
     }
 
     fn deleted(&self, path: &str, session: i64) {
@@ -97,11 +123,16 @@ impl EnsembleWatch {
         match (is_expiry, place.has_turn) {
             (true, has_turn) => {
                 // Who only waited held nothing.
-                let records = has_turn.then(|| (key.clone(), owner)).into_iter().collect();
+                let records = has_turn.then(|| (key.clone(), owner.clone())).into_iter().collect();
                 events.push(What::SessionExpired { session: format!("{session:#x}"), records });
             }
-            (false, true) => events.push(What::RecordReleased { key: key.clone(), owner }),
+            (false, true) => {
+                events.push(What::RecordReleased { key: key.clone(), owner: owner.clone() });
+            }
             (false, false) => {}
+        }
+        if !place.has_turn {
+            events.push(What::WaitEnded { key: key.clone(), owner });
         }
         events.extend(turns(&key, queue));
         drop(known);
@@ -162,7 +193,10 @@ impl Observer for ServerWatch {
             self.say(What::BroadcastBroken { how });
         }
         match observation {
-            Observation::Created { path, data, .. } => self.ensemble.created(path, data),
+            Observation::Created { path, data, session, .. } => {
+                self.ensemble.created(path, data, *session);
+            }
+            Observation::Inherited { znodes } => self.ensemble.inherited(znodes),
             Observation::Deleted { path, session, .. } => self.ensemble.deleted(path, *session),
             Observation::SessionExpired { session } => {
                 self.ensemble.known().expired.insert(*session);
@@ -212,6 +246,7 @@ mod tests {
             What::RecordSet { owner, .. } => format!("set {owner}"),
             What::RecordReleased { owner, .. } => format!("released {owner}"),
             What::WaitBegan { owner, .. } => format!("waits {owner}"),
+            What::WaitEnded { owner, .. } => format!("waits no more {owner}"),
             What::SessionExpired { records, .. } => format!("expired {}", records.len()),
             other => format!("{other:?}"),
         };
@@ -256,7 +291,30 @@ mod tests {
             Observation::SessionExpired { session: 1 },
             deleted(4, 1, FIRST),
         ]);
-        assert_eq!(expiry, ["set app-1/1", "waits app-2/1", "expired 0", "expired 1"]);
+        let expected =
+            ["set app-1/1", "waits app-2/1", "expired 0", "waits no more app-2/1", "expired 1"];
+        assert_eq!(expiry, expected);
+    }
+
+    #[test]
+    fn what_an_election_decided_is_told_by_what_the_new_leader_begins_with() {
+        let znode = |path, data: &'static str, czxid| Znode {
+            path,
+            data: data.as_bytes(),
+            czxid,
+            owner: czxid,
+        };
+        let begins = [znode(SECOND, "app-2/1", 2), znode(READS, "app-3/1", 4)];
+        let election = told(&[
+            created(1, FIRST, "app-1/1"),
+            created(2, SECOND, "app-2/1"),
+            Observation::SessionExpired { session: 1 },
+            Observation::Inherited { znodes: &begins },
+            Observation::Inherited { znodes: &begins },
+        ]);
+        let expected =
+            ["set app-1/1", "waits app-2/1", "expired 1", "set app-2/1", "waits app-3/1"];
+        assert_eq!(election, expected);
     }
 
     #[test]

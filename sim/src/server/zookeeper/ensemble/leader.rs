@@ -359,10 +359,10 @@ fn begin(shared: &Shared, state: &mut State, number: u64, epoch: i64) {
     leading.is_running = true;
     leading.last_proposed = start;
     leading.last_decided = start;
-    shared.tell(&Observation::Leading { epoch });
     state.vote.epoch = epoch;
     state.tree.last_zxid = state.tree.last_zxid.max(start);
     begin_to_decide(shared, state, start);
+    shared.tell(&Observation::Leading { epoch });
     state.serving = true;
     shared.changed.notify_waiters();
 }
