@@ -23,6 +23,8 @@ use crate::report::why::clocks::{Clocks, Gain};
 pub(super) struct Teller<'a> {
     plan: &'a Plan,
     key: &'a str,
+    /// Which lock each attempt was granted.
+    keys: BTreeMap<&'a Attempt, &'a str>,
     /// What is wrong with which event.
     wrong: BTreeMap<EventId, &'static str>,
     /// The expiry that a clock brought about, and what was with the clock.
@@ -52,7 +54,13 @@ impl<'a> Teller<'a> {
             mark_finding(history, harm, &mut wrong);
         }
         let clock = clock(history, plan, &subject.blame().mechanism);
-        Teller { plan, key: subject.key(), wrong, clock }
+        let keys = history.iter().filter_map(|event| match &event.what {
+            What::AcquireReturned { attempt, key, outcome: AcquireOutcome::Granted { .. } } => {
+                Some((attempt, &**key))
+            }
+            _ => None,
+        });
+        Teller { plan, key: subject.key(), keys: keys.collect(), wrong, clock }
     }
 
     /// The step that tells of `scene`, unless there are no words for it.
@@ -107,7 +115,8 @@ impl<'a> Teller<'a> {
             ),
             What::ReleaseInvoked { attempt } => words(node, format!("releases as {attempt}"), ""),
             What::ReleaseReturned { attempt, release } => {
-                words(node, self.delete(self.key, &attempt.to_string()), self.released(release))
+                let key = self.keys.get(attempt).copied().unwrap_or(self.key);
+                words(node, self.delete(key, &attempt.to_string()), self.released(release))
             }
             What::Effect { owner, token, operation, accepted, .. } => {
                 let token = match token {
@@ -242,7 +251,8 @@ impl<'a> Teller<'a> {
                 words(node, "starts", if *incarnation > 1 { again } else { "" })
             }
             What::ClockChanged { rate_ppm, .. } if *rate_ppm != 0 => {
-                words(node, format!("its clocks run at {}", Ppm(*rate_ppm)), "")
+                let pace = if *rate_ppm > 0 { "fast" } else { "slow" };
+                words(node, format!("its clocks run {pace} ({})", Ppm(*rate_ppm)), "")
             }
             What::NodeCrashed { machine: true } => words(node, "is down with its machine", ""),
             What::NodeCrashed { machine: false } => words(node, "is down", ""),

@@ -28,7 +28,7 @@ pub(super) fn fewer_clients(search: &mut Search<'_>) {
     }
 }
 
-/// Fewer servers: no failover, fewer replicas.
+/// Fewer servers: no failover, fewer replicas, a smaller ensemble.
 pub(super) fn fewer_servers(search: &mut Search<'_>) {
     let sentinels = search.plan().topology.sentinels;
     let only = |left: u16| {
@@ -44,6 +44,19 @@ pub(super) fn fewer_servers(search: &mut Search<'_>) {
             let last = format!("redis-{}", plan.topology.redis);
             plan.topology.redis -= 1;
             strip(plan, &last);
+        };
+        if !search.accept_with(fewer) {
+            break;
+        }
+    }
+    // Of an even number no more may be gone than of the odd one before it.
+    while search.plan().topology.zookeeper > 2 {
+        let servers = search.plan().topology.zookeeper;
+        let left = if servers.is_multiple_of(2) { servers - 1 } else { servers - 2 };
+        let fewer = |plan: &mut Plan| {
+            let gone = plan.topology.zookeeper_nodes().split_off(usize::from(left));
+            plan.topology.zookeeper = left;
+            gone.iter().for_each(|gone| strip(plan, gone));
         };
         if !search.accept_with(fewer) {
             return;
