@@ -75,7 +75,7 @@ pub struct Wait<'a> {
     pub span: Interval,
     /// When a server first knew of it.
     pub arrived: Option<Moment>,
-    /// When its place was taken out of the line without a grant, if it was.
+    /// When its place, or the record that it was not told of, was taken away, if it was.
     pub left: Option<Moment>,
     /// How it ended.
     pub ended: Ended,
@@ -185,12 +185,15 @@ impl<'a> Watch<'a> {
                 });
             }
             What::WaitEnded { owner, .. } => {
-                if let Some(Mine::Open(wait)) = self.of_client(owner) {
-                    self.waits[wait].left = Some(moment);
-                } else if let Some(wait) = self.foreigners.remove(&**owner) {
+                self.leave(owner, moment);
+                if let Some(wait) = self.foreigners.remove(&**owner) {
                     self.end(wait, moment, Ended::Otherwise);
                 }
             }
+            // Its turn had come, and is over before it heard of it.
+            What::RecordReleased { owner, .. }
+            | What::RecordExpired { owner, .. }
+            | What::RecordLost { owner, .. } => self.leave(owner, moment),
             What::RecordRefused { owner, .. } => {
                 self.arrive(owner, moment);
             }
@@ -202,6 +205,7 @@ impl<'a> Watch<'a> {
             }
             What::SessionExpired { records, .. } => {
                 for (_, owner) in records {
+                    self.leave(owner, moment);
                     if let Some(wait) = self.foreigners.remove(&**owner) {
                         self.end(wait, moment, Ended::Died);
                     }
@@ -219,8 +223,19 @@ impl<'a> Watch<'a> {
 
     /// Notes that a server knows of this owner's open wait.
     fn arrive(&mut self, owner: &str, moment: Moment) {
+        let Some(Mine::Open(wait)) = self.of_client(owner) else { return };
+        let wait = &mut self.waits[wait];
+        if wait.left.take().is_some() {
+            wait.arrived = Some(moment);
+        } else {
+            wait.arrived.get_or_insert(moment);
+        }
+    }
+
+    /// Notes that this owner's open wait has no place in line any more.
+    fn leave(&mut self, owner: &str, moment: Moment) {
         if let Some(Mine::Open(wait)) = self.of_client(owner) {
-            self.waits[wait].arrived.get_or_insert(moment);
+            self.waits[wait].left = Some(moment);
         }
     }
 

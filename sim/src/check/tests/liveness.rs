@@ -146,6 +146,23 @@ fn whoever_has_no_place_in_line_any_more_is_passed_over_by_nobody() {
 }
 
 #[test]
+fn a_turn_that_ended_before_its_owner_heard_of_it_ends_its_claim() {
+    // app-9/1's turn comes at 2 ms and ends with its session at 5 ms; it hears of neither.
+    let history = |it_ends: bool| {
+        let mut sample = Sample::new().at(1).ask("app-9/1").at(2).set("app-9/1");
+        if it_ends {
+            sample = sample.at(5).session_expired("app-9/1");
+        }
+        let sample = sample.at(10).ask("app-2/1").waits("app-2/1", KEY);
+        let sample = sample.at(20).set("app-2/1").granted("app-2/1");
+        sample.at(90).indeterminate("app-9/1").at(95).let_go("app-2/1").end()
+    };
+    let strict = Setting { bypass_bound: Some(0), ..setting(0) };
+    assert!(judge(&history(false), &strict).found(Kind::Unfair));
+    assert!(!judge(&history(true), &strict).found(Kind::Unfair));
+}
+
+#[test]
 fn a_request_that_comes_after_its_attempt_gave_up_waits_for_nobody() {
     // app-9/1 gave up at 5 ms; its request reaches the server at 6 ms.
     let late = Sample::new().at(1).grant("app-1/1").ask("app-9/1").at(5).indeterminate("app-9/1");
