@@ -248,7 +248,7 @@ fn readers(plan: &Plan) -> Result<(), Problem> {
             0 => Ok(()),
             _ => problem(
                 &at,
-                format!("the lock {name} has no side for readers, and there are {readers}"),
+                format!("the lock {name} has no side for readers, and readers is {readers}"),
                 format!("leave them out, or take the lock {}", quoted(scenario::READ_LOCK)),
             ),
         };

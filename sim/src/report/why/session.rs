@@ -38,7 +38,7 @@ pub(super) fn ended(
                  was: it cannot know, and no lock can stop it."
             ),
             Some(group) => format!(
-                "The holder's {group} stood still: {leader} heard nothing of its session and \
+                "The holder's tasks {group} stood still: {leader} heard nothing of its session and \
                  ended it, and the holder worked on."
             ),
         },
@@ -139,10 +139,16 @@ mod tests {
     fn the_holder_or_only_what_keeps_its_session_alive_stood_still() {
         let asleep = || inside().fault(0, Pause, "app-1");
         let (why, faults) = told(asleep(), &plan(vec![pause(None)]));
-        insta::assert_snapshot!(why, @"");
+        insta::assert_snapshot!(
+            why,
+            @"The holder stood still for longer than its session lasts: zk-3 heard nothing of it, ended the session and let the next one in. The holder went on where it was: it cannot know, and no lock can stop it."
+        );
         assert_eq!(faults, [0]);
         let (why, _) = told(asleep(), &plan(vec![pause(Some("asyncs"))]));
-        insta::assert_snapshot!(why, @"");
+        insta::assert_snapshot!(
+            why,
+            @"The holder's tasks asyncs stood still: zk-3 heard nothing of its session and ended it, and the holder worked on."
+        );
     }
 
     #[test]
@@ -153,17 +159,26 @@ mod tests {
         };
         let cut_off = inside().link_fault(0, Partition, ["app-1", "zk-1"]);
         let (why, faults) = told(cut_off, &cut("zk-1"));
-        insta::assert_snapshot!(why, @"");
+        insta::assert_snapshot!(
+            why,
+            @"The holder was cut off from the ensemble for longer than its session lasts: zk-3 ended the session and let the next one in, and the holder went on."
+        );
         assert_eq!(faults, [0]);
         let apart = || inside().link_fault(0, Partition, ["zk-3", "zk-1"]);
         let led_anew = apart().at(400).event("zk-2", What::Leading { epoch: 2 });
         let (why, faults) = told(led_anew, &plan(vec![pause(None)]));
-        insta::assert_snapshot!(why, @"");
+        insta::assert_snapshot!(
+            why,
+            @"The servers of the ensemble were struck, and nobody kept the holder's session alive: zk-2 ended it and let the next one in, and the holder went on."
+        );
         assert_eq!(faults, [0]);
         // Another client's cut ends nobody else's session.
         let (why, faults) =
             told(inside().link_fault(0, Partition, ["app-2", "zk-1"]), &cut("zk-1"));
-        insta::assert_snapshot!(why, @"");
+        insta::assert_snapshot!(
+            why,
+            @"zk-3 ended the holder's session while the holder was at work, and the history does not show why."
+        );
         assert!(faults.is_empty(), "{faults:?}");
     }
 
@@ -176,7 +191,10 @@ mod tests {
             told(sample.event(node, change), &plan(vec![pause(None), rate]))
         };
         let (why, faults) = run("zk-3", 600_000);
-        insta::assert_snapshot!(why, @"");
+        insta::assert_snapshot!(
+            why,
+            @"The clock of zk-3, which led, runs fast (+60%): it heard nothing of the holder's session for a while and ended it before its timeout had passed by any other clock. The holder went on."
+        );
         assert_eq!(faults, [0, 1]);
         for (node, rate_ppm) in [("zk-1", 600_000), ("zk-3", -50_000), ("zk-3", 200)] {
             let (why, faults) = run(node, rate_ppm);

@@ -159,8 +159,6 @@ pub enum Observation<'a> {
         session: i64,
         /// From where.
         peer: SocketAddr,
-        /// The session was there before.
-        renewed: bool,
     },
     /// A client that wanted to go on with a session was told that there is none.
     Refused {

@@ -146,6 +146,7 @@ pub(super) fn let_in(shared: &Shared, state: &mut State, id: u64, valid: bool) {
     if valid {
         client.stage = Stage::Ready;
         client.signal.notify_one();
+        shared.tell(&Observation::Attached { session, peer });
     } else {
         client.close();
         shared.tell(&Observation::Refused { session, peer });

@@ -283,8 +283,8 @@ pub(super) const REASONS: &[Form] = &[
         "持有者停顿的时间超过了会话超时：{0} 收不到它的消息，结束了会话并放行下一个。持有者从原处继续：它无从知道，没有锁能拦住它。",
     ),
     (
-        "The holder's {} stood still: {} heard nothing of its session and ended it, and the holder worked on.",
-        "持有者的 {0} 停顿：{1} 收不到其会话的消息，结束了会话，而持有者仍在工作。",
+        "The holder's tasks {} stood still: {} heard nothing of its session and ended it, and the holder worked on.",
+        "持有者的任务 {0} 停顿：{1} 收不到其会话的消息，结束了会话，而持有者仍在工作。",
     ),
     (
         "The holder was cut off from the ensemble for longer than its session lasts: {} ended the session and let the next one in, and the holder went on.",
