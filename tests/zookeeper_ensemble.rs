@@ -61,7 +61,13 @@ fn goes_on(run: &Run) {
 #[test]
 fn in_calm_weather_it_is_safe_and_the_largest_leads() {
     install_senses();
-    for lock in ["zookeeper", "zookeeper-reentrant", "zookeeper-write", "zookeeper-election"] {
+    for lock in [
+        "zookeeper",
+        "zookeeper-reentrant",
+        "zookeeper-read",
+        "zookeeper-write",
+        "zookeeper-election",
+    ] {
         each(&BASE.replace("\"zookeeper\"", &format!("\"{lock}\"")), |run| {
             assert_eq!(run.judgement.verdict, Verdict::Safe, "{}", told(run));
             assert_eq!(leaders(run), ["zk-3"]);
@@ -140,6 +146,59 @@ fn without_a_quorum_nobody_is_granted_and_afterwards_it_goes_on() {
             assert_eq!(set.count(), 0, "{}", told(run));
         });
     }
+}
+
+#[test]
+fn whoever_came_first_is_served_first_whoever_leads() {
+    install_senses();
+    // Somebody always waits.
+    let crowded = BASE.replace("slow-per-mille = 0", "slow-per-mille = 0\nthink = \"10ms\"");
+    let dies = fault("process-crash", "node = \"zk-3\"\nfor = \"5s\"");
+    each(&format!("{crowded}{dies}"), |run| {
+        goes_on(run);
+        let arrived = |what: &What| match what {
+            What::WaitBegan { owner, .. } => Some(owner.clone()),
+            _ => None,
+        };
+        let waited: Vec<_> = run.history.iter().filter_map(|e| arrived(&e.what)).collect();
+        let let_in = run.history.iter().filter_map(|event| match &event.what {
+            What::RecordSet { owner, .. } if waited.contains(owner) => Some(owner.clone()),
+            _ => None,
+        });
+        let let_in: Vec<_> = let_in.collect();
+        assert!(waited.len() > 50, "{} waited", waited.len());
+        let never = waited.iter().filter(|owner| !let_in.contains(owner));
+        let gone: Vec<_> = never.cloned().collect();
+        let in_order = waited.iter().filter(|owner| !gone.contains(owner));
+        assert_eq!(let_in, in_order.cloned().collect::<Vec<_>>(), "{}", told(run));
+        assert_eq!(run.judgement.numbers.most_bypasses, 0);
+    });
+}
+
+#[test]
+fn a_place_whose_creation_was_not_answered_is_found_again() {
+    install_senses();
+    // The lock is free whenever somebody asks: created is held.
+    let calm =
+        BASE.replace("slow-per-mille = 0", "slow-per-mille = 0\nthink = \"900ms\"\nwork = \"5ms\"");
+    let to = "from = [\"app-1\"]\nto = [\"zk-1\", \"zk-2\", \"zk-3\"]";
+    each(&format!("{calm}{}", fault("reset", to)), |run| {
+        goes_on(run);
+        let of_it = |is: fn(&What) -> Option<&str>| {
+            run.history.iter().filter(|e| is(&e.what) == Some("app-1/3")).count()
+        };
+        let waits = of_it(|what| match what {
+            What::WaitBegan { owner, .. } => Some(owner),
+            _ => None,
+        });
+        let sets = of_it(|what| match what {
+            What::RecordSet { owner, .. } => Some(owner),
+            _ => None,
+        });
+        assert_eq!((waits, sets), (0, 1), "{}", told(run));
+        assert!(grants(run).iter().any(|(_, who)| who == "app-1/3"), "{}", told(run));
+        assert_eq!(ends_of_sessions(run), 0, "{}", told(run));
+    });
 }
 
 #[test]

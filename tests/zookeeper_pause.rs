@@ -61,7 +61,13 @@ fn never_two_promises(run: &Run) {
 #[test]
 fn in_calm_weather_it_is_safe_and_fair() {
     install_senses();
-    for lock in ["zookeeper", "zookeeper-reentrant", "zookeeper-write", "zookeeper-election"] {
+    for lock in [
+        "zookeeper",
+        "zookeeper-reentrant",
+        "zookeeper-read",
+        "zookeeper-write",
+        "zookeeper-election",
+    ] {
         let calm = CARELESS.replace("\"zookeeper\"", &format!("\"{lock}\""));
         each(&calm, |run| {
             assert_eq!(run.judgement.verdict, Verdict::Safe, "{}", told(run));

@@ -332,6 +332,13 @@ impl Topology {
 }
 
 impl Plan {
+    /// Whether the client on this node only reads.
+    pub fn reads(&self, node: &str) -> bool {
+        let apps = self.topology.app_nodes();
+        let writers = apps.len().saturating_sub(usize::from(self.workload.readers));
+        apps[writers..].iter().any(|app| app == node)
+    }
+
     /// The same plan with nothing going wrong: no faults, true clocks.
     #[must_use]
     pub fn without_faults(mut self) -> Plan {
@@ -369,6 +376,9 @@ pub struct Workload {
     pub locks: u32,
     /// Where the stock is.
     pub stock: StockPlace,
+    /// How many of the clients only read, of a lock that has a side for readers: the last
+    /// ones. The others sell.
+    pub readers: u16,
 }
 
 /// A clock that is not true from the start.

@@ -25,10 +25,10 @@
 //!   first, and is gone only by its release or the end of its session. No failover, clock
 //!   step or lost server ends a grant: a majority has every place before it is told.
 //! - **First come, first served** ([`Promises::bypass_bound`] is 0), in the order in which
-//!   the leader made the places. A release wakes the one behind it and nobody else.
+//!   the leader made the places. A release wakes the one behind it and nobody else. A waiter
+//!   whose session ends has lost its place, and is told so by an error.
 //! - **Tokens that grow** ([`Promises::ordered_tokens`]): a grant's token is the zxid of its
 //!   place's creation. They have gaps.
-//!   A waiter whose session ends has lost its place, and is told so by an error.
 //! - **A lost reply leaves nothing behind.** The place is found again by its mark, and one
 //!   that is given up is deleted as often as it takes, in the background.
 //! - **A holder is told**, and told what: that its session *expired* (another may be in), or

@@ -1,8 +1,9 @@
-//! Idle clusters: real servers with their crons, replication heartbeats and sentinels, and
-//! nobody who asks them anything.
+//! Idle clusters: real servers with their crons, heartbeats and sentinels, and nobody who
+//! asks them anything.
 
 use std::sync::Arc;
 
+use lockstorm_sim::disk::{self, Disk};
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::engine::world::World;
 use lockstorm_sim::engine::{Engine, Factory, Kernel, Links, Stage};
@@ -10,44 +11,71 @@ use lockstorm_sim::history::{Name, Recorder};
 use lockstorm_sim::server::redis::observe::Unobserved;
 use lockstorm_sim::server::redis::sentinel::{self, MasterSettings, Sentinel};
 use lockstorm_sim::server::redis::{ConfigFile, ReplicationGate, Server, Settings};
+use lockstorm_sim::server::zookeeper;
 
 use super::seconds;
 
 const SIMULATED_SECONDS: u64 = 60;
 const PORT: u16 = 6_379;
-/// One master, three replicas, one sentinel.
+/// One master, three replicas, one sentinel; or five servers of an ensemble.
 const CLUSTER: u16 = 5;
 
 /// As many clusters as make so many nodes.
 pub fn clusters() {
-    println!(
-        "idle clusters: a Redis master, three replicas and a sentinel each, \
-         {SIMULATED_SECONDS} simulated s\n"
-    );
-    println!("nodes   event ×real   steps");
+    println!("idle clusters, {SIMULATED_SECONDS} simulated s\n");
+    println!("each of                                      nodes   event ×real   steps");
+    let redis = "a Redis master, three replicas, a sentinel";
     for nodes in [10_u16, 100] {
-        let names = (0..nodes).map(|node| Name::from(name(node)));
-        let world = World::new(1, names);
-        let clock = world.clone();
-        let stage = Stage {
-            world,
-            factories: (0..nodes).map(factory).collect(),
-            links: Links { median_us: 250, sigma_milli: 400 },
-            kernel: Kernel::default(),
-            ends_at_us: SIMULATED_SECONDS * 1_000_000,
-            recorder: Recorder::new(move || clock.now_us()),
-            opening: Box::new(|_| ()),
-        };
-        let mut steps = 0;
-        let elapsed_s = seconds(|| {
-            steps = std::thread::scope(|scope| {
-                let run = scope.spawn(|| EventEngine.run(stage).steps);
-                run.join().unwrap_or(0)
-            });
-        });
-        println!("{nodes:>5}   {:>11.0}   {steps:>5}", SIMULATED_SECONDS as f64 / elapsed_s);
+        measure(redis, (0..nodes).map(|node| (name(node), factory(node))).collect());
+    }
+    for nodes in [10_u16, 100] {
+        measure("five ZooKeeper servers", (0..nodes).map(member).collect());
     }
     println!();
+}
+
+fn measure(what: &str, nodes: Vec<(String, Factory)>) {
+    let number = nodes.len();
+    let (names, factories): (Vec<String>, Vec<Factory>) = nodes.into_iter().unzip();
+    let world = World::new(1, names.into_iter().map(Name::from));
+    let clock = world.clone();
+    let stage = Stage {
+        world,
+        factories,
+        links: Links { median_us: 250, sigma_milli: 400 },
+        kernel: Kernel::default(),
+        ends_at_us: SIMULATED_SECONDS * 1_000_000,
+        recorder: Recorder::new(move || clock.now_us()),
+        opening: Box::new(|_| ()),
+    };
+    let mut steps = 0;
+    let elapsed_s = seconds(|| {
+        steps = std::thread::scope(|scope| {
+            let run = scope.spawn(|| EventEngine.run(stage).steps);
+            run.join().unwrap_or(0)
+        });
+    });
+    let speed = SIMULATED_SECONDS as f64 / elapsed_s;
+    println!("{what:<43}  {number:>5}   {speed:>11.0}   {steps:>5}");
+}
+
+/// A server of an ensemble of [`CLUSTER`], and its name.
+fn member(node: u16) -> (String, Factory) {
+    let name = |place: u16| format!("zk-{}-{place}", node / CLUSTER);
+    let hosts: Vec<String> = (0..CLUSTER).map(name).collect();
+    let me = u8::try_from(node % CLUSTER + 1).unwrap_or(1);
+    let name = name(node % CLUSTER);
+    let disk = Disk::new(disk::Settings::default(), 1, &name);
+    let factory: Factory = Arc::new(move |host| {
+        let ensemble = zookeeper::Ensemble::of(me, &hosts);
+        let (settings, files) = (zookeeper::Settings::default(), disk.mount(&host));
+        let observer = Arc::new(zookeeper::observe::Unobserved);
+        let server = zookeeper::Server::new(host, settings, ensemble, files, observer);
+        Box::pin(async move {
+            let _ = server.run().await;
+        })
+    });
+    (name, factory)
 }
 
 fn name(node: u16) -> String {

@@ -21,11 +21,13 @@
 //!
 //! Order of things: [`faults`] gathers what a blame picks from, [`mechanism`] reads off
 //! the servers how a promised lock came to be granted again, [`hands`] whose release
-//! removed what was not theirs, and here the rules above are applied.
+//! removed what was not theirs, [`sessions`] why a holder's session ended, and here the rules
+//! above are applied.
 
 mod faults;
 mod hands;
 mod mechanism;
+mod sessions;
 
 use serde::Serialize;
 
@@ -38,7 +40,6 @@ use super::grants::{Act, Grant};
 use super::interval::{Interval, Moment, overlapping_pairs};
 use super::records::Loss;
 use super::words::{self, Language};
-use crate::history::event::ENSEMBLE;
 use crate::history::{EventId, FaultFamily, Name};
 use faults::{Group, Struck, distinct};
 use mechanism::Told;
@@ -275,6 +276,9 @@ pub(super) fn overstay(case: &Case<'_>, grant: &Grant, role: &'static str, until
     let Some(client) = grant.client() else {
         return Blame::of(Parted::Overstayed, &[grant], Vec::new());
     };
+    if let Some(told) = sessions::ended(case, grant, role, until) {
+        return Blame::told(Parted::Overstayed, &[grant], told);
+    }
     let since = Interval::new(grant.start().min(until), until);
     let holder = || vec![Struck::node(client, role)];
     // What stands still at the end of the promise, before what did so earlier.
@@ -287,14 +291,10 @@ pub(super) fn overstay(case: &Case<'_>, grant: &Grant, role: &'static str, until
     let resources: Vec<&Name> = grant.acts.iter().map(|act| &act.resource).collect();
     let authority = grant.applied.as_ref().map(|applied| &applied.node);
     let others = resources.iter().copied().chain(authority);
-    // An ensemble ends a session by its leader's clock, or when it cannot be heard.
-    let ensemble = authority.filter(|authority| ***authority == *ENSEMBLE);
-    let ensemble = ensemble.map(|node| Struck::node(node, "authority")).into_iter().collect();
-    let groups: [Group<'_>; 4] = [
+    let groups: [Group<'_>; 3] = [
         (&[Pause, Hang, ClockRate, ClockSlew], holder()),
         (&[Partition, SlowLink], others.map(|to| Struck::link(client, to, role)).collect()),
         (&[Pause], resources.iter().map(|node| Struck::node(node, "resource")).collect()),
-        (&[ClockRate, ClockSlew, Pause, MachineCrash, ProcessCrash, Partition], ensemble),
     ];
     let fault = case.faults.pick(&groups, since);
     Blame::of(Parted::Overstayed, &[grant], fault.into_iter().collect())

@@ -10,8 +10,8 @@
 //! until somebody is granted it, or the run ends. That is wrong when the closure
 //! outlasts the bound and somebody shows it: an ask refused for somebody's record
 //! after the bound, an ask made and answered "busy" after the bound, one that waited
-//! for longer than the bound; or a record that never expires, at the end of the run.
-//! Such a record is a leak at once when its owner's node has died.
+//! for longer than the bound; or a record without a lease, at the end of the run. One that no
+//! session ends either is a leak at once when its owner's node has died.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,14 +23,27 @@ use super::finding::{Finding, Kind, Party};
 use super::grants::Grant;
 use super::interval::{Interval, Moment};
 use super::waits::Ended;
+use crate::history::event::ENSEMBLE;
 use crate::history::{Attempt, Event, EventId, Name, What};
 
 /// A record that is, or was, there.
 struct Record<'c> {
     owner: &'c str,
     event: EventId,
-    never_expires: bool,
+    shared: bool,
+    goes: Goes,
     there: Interval,
+}
+
+/// How a record goes that nobody removes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Goes {
+    /// With its lease.
+    ByItself,
+    /// With its holder's session, which an ensemble ends.
+    WithSession,
+    /// Not at all.
+    Never,
 }
 
 /// What is known of one lock.
@@ -38,8 +51,10 @@ struct Record<'c> {
 struct Door<'c> {
     /// Refusals for somebody's record: when, which event, whose record.
     refusals: Vec<(Moment, EventId, &'c str)>,
-    /// Its records in order; only the last may be there still.
+    /// Its records in order.
     records: Vec<Record<'c>>,
+    /// Those that are there, by owner: one, or several that are shared.
+    there: BTreeMap<&'c str, usize>,
 }
 
 /// Proof that a closed lock should be open.
@@ -118,7 +133,7 @@ pub(super) fn closed<'c>(case: &'c Case<'_>) -> Vec<Closed<'c>> {
                 key,
                 closure,
                 events: proof.events,
-                never_expires: record.is_some_and(|record| record.never_expires),
+                never_expires: record.is_some_and(|record| record.goes == Goes::Never),
                 held_by: proof.held_by.or_else(|| record.map(|record| record.owner.to_owned())),
                 wait: proof.wait,
             });
@@ -155,14 +170,31 @@ fn watch<'c>(case: &'c Case<'_>) -> (BTreeMap<&'c str, Door<'c>>, Crashes) {
 }
 
 impl<'c> Door<'c> {
-    fn record(&mut self) -> Option<&mut Record<'c>> {
-        self.records.last_mut().filter(|record| record.there.to == Moment::NEVER)
+    fn record_set(&mut self, record: Record<'c>) {
+        let (moment, is_shared) = (record.there.from, record.shared);
+        // Only records that are shared are there beside each other.
+        self.keep(moment, |other| is_shared && other.shared && other.owner != record.owner);
+        self.there.insert(record.owner, self.records.len());
+        self.records.push(record);
     }
 
     fn record_gone(&mut self, owner: &str, moment: Moment) {
-        if let Some(record) = self.record().filter(|record| record.owner == owner) {
-            record.there.to = moment;
+        if let Some(record) = self.there.remove(owner) {
+            self.records[record].there.to = moment;
         }
+    }
+
+    /// From `moment` on only these of the records are there.
+    fn keep(&mut self, moment: Moment, stays: impl Fn(&Record<'_>) -> bool) {
+        let records = &mut self.records;
+        self.there.retain(|_, record| {
+            let record = &mut records[*record];
+            let stays = stays(record);
+            if !stays {
+                record.there.to = moment;
+            }
+            stays
+        });
     }
 }
 
@@ -170,22 +202,23 @@ impl<'c> Door<'c> {
 fn follow_record<'c>(doors: &mut BTreeMap<&'c str, Door<'c>>, event: &'c Event) {
     let moment = Moment::of(event);
     match &event.what {
-        What::RecordSet { key, owner, lease_us, .. } => {
-            let door = doors.entry(key).or_default();
-            if let Some(record) = door.record() {
-                record.there.to = moment;
-            }
-            door.records.push(Record {
+        What::RecordSet { key, owner, lease_us, shared } => {
+            doors.entry(key).or_default().record_set(Record {
                 owner,
                 event: event.id,
-                never_expires: lease_us.is_none(),
+                shared: *shared,
+                goes: match lease_us {
+                    Some(_) => Goes::ByItself,
+                    None if *event.node == *ENSEMBLE => Goes::WithSession,
+                    None => Goes::Never,
+                },
                 there: Interval::new(moment, Moment::NEVER),
             });
         }
         What::RecordExtended { key, owner, .. } => {
-            let record = doors.entry(key).or_default().record();
-            if let Some(record) = record.filter(|record| record.owner == &**owner) {
-                record.never_expires = false;
+            let door = doors.entry(key).or_default();
+            if let Some(record) = door.there.get(&**owner) {
+                door.records[*record].goes = Goes::ByItself;
             }
         }
         What::RecordReleased { key, owner }
@@ -200,10 +233,9 @@ fn follow_record<'c>(doors: &mut BTreeMap<&'c str, Door<'c>>, event: &'c Event) 
         }
         What::Promoted { records, .. } => {
             for (key, door) in doors {
-                let Some(record) = door.record() else { continue };
-                if !records.iter().any(|(has, owner)| **has == **key && **owner == *record.owner) {
-                    record.there.to = moment;
-                }
+                door.keep(moment, |record| {
+                    records.iter().any(|(has, owner)| **has == **key && **owner == *record.owner)
+                });
             }
         }
         _ => {}
@@ -272,14 +304,19 @@ fn proofs(
             }
         }
     }
-    let record = door.records.last().filter(|record| record.there.to == Moment::NEVER);
+    let record = door.there.values().max().map(|record| &door.records[*record]);
     if let (Some(last), Some(record)) = (closures.last(), record) {
         let at_the_end = last.to == Moment::end_of(case.history.ended_us);
         let owner = Attempt::parse(record.owner);
         let died = owner.and_then(|owner| crashes.get(&owner.client));
         let is_orphan = died.is_some_and(|died| *died > record.there.from);
         let is_overdue = case.history.ended_us > due(last);
-        if at_the_end && record.never_expires && (is_orphan || is_overdue) {
+        let stays = match record.goes {
+            Goes::ByItself => false,
+            Goes::WithSession => is_overdue,
+            Goes::Never => is_orphan || is_overdue,
+        };
+        if at_the_end && stays {
             let held_by = Some(record.owner.to_owned());
             let events = vec![record.event];
             proofs.push((closures.len() - 1, Proof { events, held_by, wait: None }));

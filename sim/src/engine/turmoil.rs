@@ -134,6 +134,7 @@ mod tests {
                 reentries: 0,
                 locks: 1,
                 stock: crate::plan::StockPlace::Memory,
+                readers: 0,
             },
             clocks: Vec::new(),
             faults: faults.into_iter().map(at).collect(),

@@ -220,14 +220,16 @@ struct Target {
     /// Whether the lock keeps a record that is applied somewhere.
     records: bool,
     /// Whether the resource tells of what is read of it.
-    reads: bool,
+    tells_reads: bool,
+    /// Whether the client only reads.
+    only_reads: bool,
 }
 
 impl Target {
     fn after(&self, operation: Operation, phase: Phase, delay: Micros) -> When {
         // What is read after the grant is read at once.
         let (operation, phase) = match operation {
-            Operation::Read if !self.reads => (Operation::Acquire, Phase::Returned),
+            Operation::Read if !self.tells_reads => (Operation::Acquire, Phase::Returned),
             _ => (operation, phase),
         };
         let phase = match (operation, phase) {
@@ -235,6 +237,10 @@ impl Target {
                 Phase::Returned
             }
             _ => phase,
+        };
+        let operation = match operation {
+            Operation::Sell if self.only_reads => Operation::Read,
+            _ => operation,
         };
         When::After { anchor: Anchor::new(&self.client, operation, self.ordinal, phase), delay }
     }
@@ -256,11 +262,13 @@ impl Weather<'_> {
         let latest = (self.plan.duration.0 / 2 / cycle_us).clamp(1, LATEST);
         let client = 1 + draw.below(u64::from(self.plan.topology.apps));
         let ordinal = draw.between(1, latest + 1);
+        let client = format!("app-{client}");
         Target {
-            client: format!("app-{client}"),
+            only_reads: self.plan.reads(&client),
+            client,
             ordinal: u32::try_from(ordinal).unwrap_or(u32::MAX),
             records: scenario::find_lock(&self.plan.lock.name).is_ok_and(|lock| lock.records),
-            reads: work.stock == StockPlace::Memory,
+            tells_reads: work.stock == StockPlace::Memory,
         }
     }
 

@@ -406,6 +406,13 @@ pub const KEYS: &[Key] = &[
         |plan| toml_text(plan.workload.stock.name()),
         has_postgres
     ),
+    key!(
+        "workload",
+        "readers",
+        |plan, raw| plan.workload.readers = small_count(raw)?,
+        |plan| plan.workload.readers.to_string(),
+        |plan| plan.workload.readers > 0
+    ),
 ];
 
 fn has_postgres(plan: &Plan) -> bool {

@@ -44,6 +44,7 @@ pub fn first_problem(plan: &Plan) -> Result<(), Problem> {
     times(plan)?;
     names(plan)?;
     sizes(plan)?;
+    readers(plan)?;
     own_options(plan)?;
     stock(plan)?;
     clocks(plan)?;
@@ -275,6 +276,38 @@ fn stock(plan: &Plan) -> Result<(), Problem> {
             &["workload.stock", "lock.name"],
             format!("{name} is a way to sell of its own"),
             "write stock = \"sql\", or take another lock",
+        );
+    }
+    Ok(())
+}
+
+/// Clients that only read: where the lock has a side for them, and beside others that write.
+fn readers(plan: &Plan) -> Result<(), Problem> {
+    let (readers, apps) = (plan.workload.readers, plan.topology.apps);
+    let at = ["workload.readers", "topology.apps", "lock.name"];
+    let name = quoted(&plan.lock.name);
+    if !scenario::find_lock(&plan.lock.name).is_ok_and(scenario::LockKind::has_readers) {
+        return match readers {
+            0 => Ok(()),
+            _ => problem(
+                &at,
+                format!("the lock {name} has no side for readers, and readers is {readers}"),
+                format!("leave them out, or take the lock {}", quoted(scenario::READ_LOCK)),
+            ),
+        };
+    }
+    if apps < 2 {
+        return problem(
+            &at[1..],
+            format!("the lock {name} is for readers beside writers, and there is one client"),
+            "write apps = 2 or more",
+        );
+    }
+    if !(1..apps).contains(&readers) {
+        return problem(
+            &at,
+            format!("{readers} of {apps} clients read: somebody must read, and somebody write"),
+            format!("write a number from 1 to {}", apps - 1),
         );
     }
     Ok(())

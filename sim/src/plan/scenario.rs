@@ -113,6 +113,9 @@ pub enum Needs {
     Database,
 }
 
+/// The lock that some of the clients take as readers, beside others that write.
+pub const READ_LOCK: &str = "zookeeper-read";
+
 /// All locks.
 pub const LOCKS: &[LockKind] = &[
     LockKind {
@@ -191,6 +194,14 @@ pub const LOCKS: &[LockKind] = &[
         name: "zookeeper-reentrant",
         english: "the lock zookeeper; its owner may come in again on the same node",
         chinese: "zookeeper 可重入锁：持有者凭同一节点再次进入",
+        tokens: true,
+        records: true,
+        needs: Needs::Ensemble,
+    },
+    LockKind {
+        name: READ_LOCK,
+        english: "the readers' side of a read/write lock: the last clients read, the others write",
+        chinese: "读写锁的读锁：靠后的客户端只读，其余的写",
         tokens: true,
         records: true,
         needs: Needs::Ensemble,
@@ -329,6 +340,11 @@ impl LockKind {
         self.needs == Needs::Database && !self.records
     }
 
+    /// Whether some of its clients only read: it is the readers' side of a read/write lock.
+    pub fn has_readers(&self) -> bool {
+        self.name == READ_LOCK
+    }
+
     /// What is wrong with this topology for this lock: the settings at fault, and the
     /// complaint.
     pub(super) fn misfit(
@@ -405,6 +421,10 @@ impl Scenario {
         }
         lock_plan.name = lock.name.to_owned();
         lock_plan.own = lock_plan.own.only_of(lock.name);
+        if lock.has_readers() {
+            // Somebody must write, or there is nothing to keep readers out of.
+            workload.readers = topology.apps.saturating_sub(1);
+        }
         Plan {
             scenario: self.name.to_owned(),
             seed: Seed(0),
@@ -457,6 +477,7 @@ fn redis_failover() -> (Micros, LockPlan, Topology, Workload) {
         reentries: 0,
         locks: 1,
         stock: StockPlace::Memory,
+        readers: 0,
     };
     (Micros::from_secs(10), lock, topology, workload)
 }
@@ -545,6 +566,7 @@ fn redis_long_lease() -> (Micros, LockPlan, Topology, Workload) {
         reentries: 0,
         locks: 1,
         stock: StockPlace::Memory,
+        readers: 0,
     };
     (minutes(240), lock, topology, workload)
 }

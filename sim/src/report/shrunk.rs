@@ -76,10 +76,13 @@ pub fn nearest_line(nearest: Option<&Nearest>) -> String {
 /// What became smaller, a line each.
 fn sizes(before: &Plan, after: &Plan) -> Vec<String> {
     let count = |number: usize| number.to_string();
-    let servers = |plan: &Plan| match plan.topology.sentinels {
-        0 => plan.topology.redis.to_string(),
-        1 => format!("{} + 1 sentinel", plan.topology.redis),
-        sentinels => format!("{} + {sentinels} sentinels", plan.topology.redis),
+    let servers = |plan: &Plan| {
+        let number = plan.topology.lock_servers().len();
+        match plan.topology.sentinels {
+            0 => number.to_string(),
+            1 => format!("{number} + 1 sentinel"),
+            sentinels => format!("{number} + {sentinels} sentinels"),
+        }
     };
     let rows = [
         ("faults", count(before.faults.len()), count(after.faults.len())),

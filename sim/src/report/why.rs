@@ -8,6 +8,7 @@
 //! one seed.
 
 pub mod clocks;
+mod session;
 #[cfg(test)]
 mod tests;
 
@@ -29,7 +30,12 @@ pub fn why(history: &History, plan: &Plan, subject: &Subject<'_>) -> String {
             return by_mechanism(history, plan, blame);
         }
         Parted::TokenSource => return token_source(blame),
-        Parted::Overstayed => overstayed(history, plan, subject),
+        Parted::Overstayed => match &blame.mechanism {
+            Mechanism::SessionEnded { leader, clock, .. } => {
+                return session::ended(history, plan, blame, (leader.as_deref(), *clock));
+            }
+            _ => overstayed(history, plan, subject),
+        },
         Parted::NoExclusion => {
             "One server granted the lock to both: what the lock writes there does not exclude the \
              second."
@@ -50,6 +56,10 @@ pub fn why(history: &History, plan: &Plan, subject: &Subject<'_>) -> String {
             "The lock was free and a waiter was not woken: what should tell it was lost, or went \
              to somebody who is gone."
         }
+        Parted::CircularWait if keeps_sessions(plan) => {
+            "Each waits for a lock that the next one holds, and the sessions of all of them live, \
+             so that nothing ends it: take locks in one order, or with a wait that ends."
+        }
         Parted::CircularWait => {
             "Each waits for a lock that the next one holds: take locks in one order, or with a \
              wait that ends."
@@ -65,6 +75,7 @@ pub fn why(history: &History, plan: &Plan, subject: &Subject<'_>) -> String {
             "The servers broke what their broadcast promises: whatever they say of the lock is \
              worth nothing. That is a bug of the servers, not of the lock."
         }
+        Parted::RecordLeft if keeps_sessions(plan) => place_left(blame),
         Parted::RecordLeft => record_left(blame, &subject.finding.detail),
     };
     said.to_owned()
@@ -84,15 +95,22 @@ fn by_mechanism(history: &History, plan: &Plan, blame: &Blame) -> String {
                                    the lock must set it only where there is none."
             .to_owned(),
         Mechanism::Deleted => removed(),
-        Mechanism::AsleepAtEnd { .. } | Mechanism::Unknown => match blame.parted {
-            Parted::TwoMasters => "Two servers granted the lock at the same time, and the history \
-                                   does not show how both came to be masters."
-                .to_owned(),
-            Parted::RecordDeleted => removed(),
-            _ => "The record vanished while it was promised, and the history does not show how."
-                .to_owned(),
-        },
+        Mechanism::AsleepAtEnd { .. } | Mechanism::SessionEnded { .. } | Mechanism::Unknown => {
+            unexplained(blame.parted)
+        }
     }
+}
+
+fn unexplained(parted: Parted) -> String {
+    let how = match parted {
+        Parted::TwoMasters => {
+            "Two servers granted the lock at the same time, and the history does not show how both \
+             came to be masters."
+        }
+        Parted::RecordDeleted => return removed(),
+        _ => "The record vanished while it was promised, and the history does not show how.",
+    };
+    how.to_owned()
 }
 
 fn removed() -> String {
@@ -308,6 +326,23 @@ fn record_left(blame: &Blame, detail: &Detail) -> &'static str {
     } else {
         "The record outlived its holder by more than the lock promises."
     }
+}
+
+fn place_left(blame: &Blame) -> &'static str {
+    let died = |fault: &BlamedFault| is_crash(fault.family) && fault.role == "first-holder";
+    if blame.faults.iter().any(died) {
+        "The holder died, and the ensemble kept its session, and with it its place, for longer \
+         than the lock promises."
+    } else {
+        "A place in the queue stayed after its owner had left it, for longer than the lock \
+         promises: its session lives, or the ensemble did not end it."
+    }
+}
+
+/// Whether grants of the plan's lock live as long as a session with an ensemble.
+fn keeps_sessions(plan: &Plan) -> bool {
+    let lock = scenario::find_lock(&plan.lock.name);
+    lock.is_ok_and(|lock| lock.needs == scenario::Needs::Ensemble)
 }
 
 fn token_source(blame: &Blame) -> String {

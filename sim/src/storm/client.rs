@@ -2,8 +2,9 @@
 //!
 //! Each round: think, acquire, read the stock under the lock, work (and stop when told
 //! that the lock is lost), ask the guard for the own deadline, sell a unit, release.
-//! Whatever lock is under test, the record of belief is made here, around the [`Lock`]
-//! trait, and that of what each buyer was told.
+//! Whoever only reads reads again after the work, in place of selling: what was read first
+//! must still be so. Whatever lock is under test, the record of belief is made here, around
+//! the [`Lock`] trait, and that of what each buyer was told.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use lockstorm::Host;
 use lockstorm::lock::{Guard, Lock, LockError, Owner, Release};
-use lockstorm::stock::Shown;
+use lockstorm::stock::{Sharing, Shown};
 
 use super::cancelling::{Cancelling, DROPPED};
 use super::conductor::Stop;
@@ -34,6 +35,8 @@ pub struct Client {
     pub name: Name,
     /// What it does.
     pub workload: Workload,
+    /// Whether it only reads, beside others that do.
+    pub reads: bool,
     /// Where it says what it does.
     pub recorder: Recorder,
     /// When to stop.
@@ -98,9 +101,7 @@ impl Client {
         let attempt = Attempt { client: self.name.clone(), ordinal };
         let owner = Owner::named(attempt.to_string());
         let key: Name = name.into();
-        let asked =
-            What::AcquireInvoked { attempt: attempt.clone(), key: key.clone(), shared: false };
-        let invoked = self.say(None, asked);
+        let invoked = self.ask(&attempt, &key);
         let patience = Duration::from_micros(self.workload.patience.0);
         let acquire = lock.acquire(name, &owner, patience);
         let occasion = (self.name.clone(), Operation::Acquire, ordinal);
@@ -113,6 +114,12 @@ impl Client {
         result.ok().map(|guard| Held { guard, attempt, owner, granted })
     }
 
+    /// Says that it asks for the lock.
+    fn ask(&self, attempt: &Attempt, key: &Name) -> EventId {
+        let (attempt, key) = (attempt.clone(), key.clone());
+        self.say(None, What::AcquireInvoked { attempt, key, shared: self.reads })
+    }
+
     /// Acquires again what it holds, as often as the workload says.
     async fn enter_again(
         &self,
@@ -123,9 +130,7 @@ impl Client {
         let mut guards = Vec::new();
         for _ in 0..self.workload.reentries {
             let (attempt, key) = (attempt.clone(), Name::from(KEY));
-            let asked =
-                What::AcquireInvoked { attempt: attempt.clone(), key: key.clone(), shared: false };
-            let invoked = self.say(None, asked);
+            let invoked = self.ask(&attempt, &key);
             let patience = Duration::from_micros(self.workload.patience.0);
             let result = lock.acquire(KEY, owner, patience).await;
             let outcome = outcome_of(&result);
@@ -139,7 +144,11 @@ impl Client {
     /// The critical section; then the inner guards are given back, then the outer.
     async fn hold(&self, host: &Host, held: Held, inner: Vec<(Guard, EventId)>, shop: &mut Shop) {
         let attempt = held.attempt.clone();
-        if let Some(reason) = self.sell_one(host, &held.guard, &attempt, shop).await {
+        let belief_end = match self.reads {
+            true => self.read_twice(host, &held.guard, shop).await,
+            false => self.sell_one(host, &held.guard, &attempt, shop).await,
+        };
+        if let Some(reason) = belief_end {
             let ended = What::BeliefEnded { attempt: attempt.clone(), reason };
             self.say(Some(held.granted), ended);
         }
@@ -193,23 +202,44 @@ impl Client {
             Err((answer, None)) => Err(answer),
             Ok(offer) => Ok(offer),
         };
-        let is_slow = host.random("slow work") % 1_000 < u64::from(self.workload.slow_per_mille);
-        let work = if is_slow { self.workload.slow_work } else { self.workload.work };
-        let work = around(host, "work", work);
-        if !self.workload.deadline_check {
-            host.sleep(work).await;
-        } else if host.timeout(work, guard.lost()).await.is_ok() {
-            return (OrderAnswer::Refused, Some(BeliefEnd::Told));
-        } else if guard.check().is_err() {
-            // Where its own time is not up, somebody has told the guard of the loss.
-            let is_over = guard.remaining().is_zero();
-            let end = if is_over { BeliefEnd::Deadline } else { BeliefEnd::Told };
+        if let Some(end) = self.work(host, guard).await {
             return (OrderAnswer::Refused, Some(end));
         }
         match offer {
             Ok(offer) => shop.buy(&shown, guard, offer, order).await,
             Err(answer) => (answer, None),
         }
+    }
+
+    /// Reads, works, reads again; says why the client no longer believes, if so.
+    async fn read_twice(&self, host: &Host, guard: &Guard, shop: &mut Shop) -> Option<BeliefEnd> {
+        let shown = Shown { sharing: Sharing::Shared, ..Shown::from(guard) };
+        if let Err((_, Some(end))) = shop.look(&shown).await {
+            return Some(end);
+        }
+        if let Some(end) = self.work(host, guard).await {
+            return Some(end);
+        }
+        shop.look(&shown).await.err().and_then(|(_, end)| end)
+    }
+
+    /// Works, mostly briefly; says why the client no longer believes, if so.
+    async fn work(&self, host: &Host, guard: &Guard) -> Option<BeliefEnd> {
+        let is_slow = host.random("slow work") % 1_000 < u64::from(self.workload.slow_per_mille);
+        let work = if is_slow { self.workload.slow_work } else { self.workload.work };
+        let work = around(host, "work", work);
+        if !self.workload.deadline_check {
+            host.sleep(work).await;
+            return None;
+        }
+        if host.timeout(work, guard.lost()).await.is_ok() {
+            return Some(BeliefEnd::Told);
+        }
+        guard.check().err().map(|_| match guard.remaining().is_zero() {
+            true => BeliefEnd::Deadline,
+            // Its own time is not up: somebody has told the guard of the loss.
+            false => BeliefEnd::Told,
+        })
     }
 
     fn say(&self, cause: Option<EventId>, what: What) -> EventId {

@@ -25,7 +25,7 @@ use lockstorm::lock::{Grant, Guard, GuardBackend, Lock, LockError, Owner, Releas
 use super::postgres as database;
 use super::scene::REDIS_PORT;
 use crate::engine::shims;
-use crate::plan::scenario::{LOCKS, Needs, find_lock};
+use crate::plan::scenario::{LOCKS, Needs, READ_LOCK, find_lock};
 use crate::plan::{self, Fence, Micros, Plan};
 use crate::planted;
 use crate::server::redis::sentinel;
@@ -80,6 +80,11 @@ pub fn build(host: &Host, plan: &Plan) -> Result<Arc<dyn Lock>, String> {
             &ensemble(plan),
             sessions(plan),
         )),
+        READ_LOCK => {
+            let locks = ReadWriteLock::new(host.clone(), &ensemble(plan), sessions(plan));
+            let is_reader = plan.reads(host.name());
+            made(locks.map(|locks| if is_reader { locks.read() } else { locks.write() }))
+        }
         "zookeeper-write" => {
             let locks = ReadWriteLock::new(host.clone(), &ensemble(plan), sessions(plan));
             made(locks.map(|locks| locks.write()))

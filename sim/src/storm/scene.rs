@@ -372,6 +372,7 @@ impl Scene {
         let client = Client {
             name: name.clone(),
             workload: self.plan.workload.clone(),
+            reads: self.plan.reads(name),
             recorder: self.recorder.clone(),
             stop: self.stop.clone(),
             attempts: Arc::new(AtomicU32::new(0)),

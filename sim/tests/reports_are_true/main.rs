@@ -4,17 +4,20 @@
 //! history and plan, by means of its own: nothing of what chose the sentence is used.
 //! A sentence that is not known here fails: whoever writes one says what must be true.
 //!
-//! Order of things: [`told`] is what is looked up, [`records`], [`clocks`] and [`holders`] are the
-//! preconditions, [`RULES`] says which sentence has which, and the sweeps are at the end.
+//! Order of things: [`told`] is what is looked up, [`records`], [`clocks`], [`holders`] and
+//! [`sessions`] are the preconditions, [`RULES`] says which sentence has which, and the sweeps are at the end.
 
 mod clocks;
 mod holders;
 mod records;
+mod sessions;
 mod told;
 
 use std::collections::BTreeMap;
 
+use lockstorm_interpose::Senses;
 use lockstorm_sim::engine::event::EventEngine;
+use lockstorm_sim::engine::senses;
 use lockstorm_sim::history::{FaultFamily, What};
 use lockstorm_sim::hunt::Quarry;
 use lockstorm_sim::plan::{Fence, Seed};
@@ -26,12 +29,13 @@ use lockstorm_sim::storm::{self, Run};
 use clocks::*;
 use holders::*;
 use records::*;
+use sessions::*;
 use told::Told;
 
 /// What a sentence begins with, or has in it, and its precondition.
 type Rule = (&'static str, fn(&Told<'_>));
 
-const RULES: [Rule; 31] = [
+const RULES: [Rule; 39] = [
     ("restarted with an empty memory (no persistence) and granted the lock again.", restarted),
     ("restarted with an empty memory (no persistence) before another was master", restarted),
     ("restarted with an empty memory (no persistence): the record was gone.", restarted),
@@ -44,6 +48,7 @@ const RULES: [Rule; 31] = [
     ("Split brain: ", split_brain),
     ("Two masters counted tokens, each for itself", split_brain),
     ("A lease is kept as the wall time of its end", moved_clock),
+    (", which led, runs fast (", fast_leader),
     ("jumped", stepped_clock),
     ("runs fast (", fast_clock),
     ("Somebody removed a record", removed),
@@ -54,6 +59,13 @@ const RULES: [Rule; 31] = [
     ("The network held up what the holder did", network_held_up),
     ("The holder's clock runs slow", slow_clock),
     ("The holder worked longer than its lease", outlasted),
+    ("stood still for longer than its session lasts", asleep_when_its_session_ended),
+    ("heard nothing of its session and ended it, and the holder worked on", a_group_slept),
+    ("was cut off from the ensemble for longer than its session", cut_off_when_its_session_ended),
+    ("came so late that", slow_when_its_session_ended),
+    ("The servers of the ensemble were struck", servers_struck),
+    ("ended the holder's session while the holder was at work", its_session_ended),
+    ("A place in the queue stayed after its owner", place_outlived),
     ("A cut held up an operation until its holder had left", late_by_a_cut),
     ("A slow link held up an operation until its holder had left", late_by_a_slow_link),
     ("An operation was still on its way when its holder had left", late),
@@ -119,16 +131,24 @@ fn quarry(scenario: &str, fence: Fence) -> Quarry {
 }
 
 fn run(scenario: &str, fence: Fence, seed: u64) -> Run {
-    let plan = quarry(scenario, fence).plan(Seed(seed)).unwrap();
-    storm::run(&plan, &EventEngine)
+    run_of(&quarry(scenario, fence), seed)
+}
+
+fn run_of(quarry: &Quarry, seed: u64) -> Run {
+    storm::run(&quarry.plan(Seed(seed)).unwrap(), &EventEngine)
 }
 
 /// Holds `seeds` against their runs; how often each sentence was said.
 fn sweep(scenario: &str, fence: Fence, seeds: std::ops::Range<u64>) -> BTreeMap<&'static str, u32> {
+    sweep_of(&quarry(scenario, fence), seeds)
+}
+
+fn sweep_of(quarry: &Quarry, seeds: std::ops::Range<u64>) -> BTreeMap<&'static str, u32> {
+    let scenario = &quarry.scenario;
     let mut said: BTreeMap<&'static str, u32> = BTreeMap::new();
     let mut untrue = Vec::new();
     for seed in seeds {
-        let run = run(scenario, fence, seed);
+        let run = run_of(quarry, seed);
         let judge = std::panic::AssertUnwindSafe(|| judged(&run));
         match std::panic::catch_unwind(judge) {
             Ok(part) => *said.entry(part.unwrap_or("nothing")).or_default() += 1,
@@ -157,6 +177,21 @@ fn every_why_of_a_hundred_long_leases_is_true() {
 #[test]
 fn every_why_behind_a_fence_is_true() {
     sweep("redis-failover", Fence::Full, 0..60);
+}
+
+#[test]
+fn every_why_of_two_hundred_ended_sessions_is_true() {
+    let (monotonic_ns, wall_ns) = (senses::monotonic_ns, senses::wall_ns);
+    lockstorm_interpose::install(Senses { monotonic_ns, wall_ns, entropy: senses::entropy });
+    for lock in ["zookeeper", "zookeeper-read"] {
+        let mut quarry = Quarry::new("zookeeper-three", lock, Fence::Off);
+        // Whoever looks is told in time, and little is left to tell.
+        quarry.settings.push(("workload.deadline-check".to_owned(), "false".to_owned()));
+        let said = sweep_of(&quarry, 0..100);
+        for part in ["stood still for longer than its session", "was cut off from the ensemble"] {
+            assert!(said.keys().any(|said| said.contains(part)), "never said: {part}");
+        }
+    }
 }
 
 /// Each was told untruly once.

@@ -108,6 +108,19 @@ pub enum Mechanism {
         /// Its node.
         holder: Name,
     },
+    /// The leader of an ensemble ended the holder's session, and the next was let in.
+    SessionEnded {
+        /// The holder's node.
+        holder: Name,
+        /// The session's end.
+        expiry: EventId,
+        /// The server that led then.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        leader: Option<Name>,
+        /// The change since which the leader's clock ran fast.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        clock: Option<EventId>,
+    },
 }
 
 impl Mechanism {
@@ -131,6 +144,10 @@ impl Mechanism {
                 events.extend(restart);
             }
             Mechanism::ExpiredEarly { set, expiry, .. } => events.extend([set, expiry]),
+            Mechanism::SessionEnded { expiry, clock, .. } => {
+                events.push(*expiry);
+                events.extend(clock);
+            }
             _ => {}
         }
         events.sort_unstable();

@@ -222,3 +222,19 @@ fn a_circle_of_leases_breaks_by_itself() {
     let sample = sample.ask_for("app-1/2", "b", false).ask_for("app-2/2", "a", false);
     assert!(!judge(&sample.at(1_900).end(), &setting(0)).found(Kind::Deadlock));
 }
+
+#[test]
+fn a_readers_record_that_stays_beside_others_is_a_leak() {
+    let set = |sample: Sample, owner: &str| {
+        let (key, owner) = (KEY.into(), owner.into());
+        sample.event("zk", What::RecordSet { key, owner, lease_us: None, shared: true })
+    };
+    // app-1's node dies while it reads; a later reader comes and goes.
+    let sample = Sample::new().at(1).healed().at(10).ask_for("app-1/1", KEY, true);
+    let sample = set(sample, "app-1/1").granted("app-1/1").ask_for("app-2/1", KEY, true);
+    let sample = set(sample, "app-2/1").granted("app-2/1").at(20).crash("app-1");
+    let history = sample.at(30).let_go("app-2/1").released("app-2/1").at(5_000).end();
+    let judgement = judge(&history, &setting(0));
+    assert_eq!(kinds(&judgement), ["leaked-lock"]);
+    assert_eq!(one(&judgement, Kind::LeakedLock).parties[0].owner, "app-1/1");
+}

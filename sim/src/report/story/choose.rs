@@ -89,7 +89,7 @@ impl<'s> Chooser<'s> {
         let owned = self.weigh_owned(event);
         let weight =
             owned.or_else(|| self.weigh_fault(event)).or_else(|| self.weigh_cluster(event));
-        if self.told.contains(&event.id) {
+        if self.told.contains(&event.id) && !self.is_of_fault(event) {
             return Some(0);
         }
         match self.evidence.contains(&event.id) {
@@ -179,10 +179,22 @@ impl<'s> Chooser<'s> {
             What::LeaderElected { .. } | What::Leading { .. } => Some(4),
             What::SteppedDown { .. } => Some(5),
             What::BroadcastBroken { .. } => Some(0),
-            What::SessionExpired { .. } => Some(2),
+            What::SessionExpired { records, .. } => {
+                let is_of_party = records.iter().any(|(_, owner)| self.is_owner(owner));
+                Some(if is_of_party { 1 } else { 5 })
+            }
             What::MasterDown { .. } if self.said.contains(&event.id) => Some(5),
             _ => None,
         }
+    }
+
+    /// Whether it is a clock's change that a blamed fault, which is told, brought about.
+    fn is_of_fault(&self, event: &Event) -> bool {
+        use FaultFamily::{ClockFreeze, ClockRate, ClockSlew, ClockStep};
+        let is_of_clock = |family: &FaultFamily| {
+            matches!(family, ClockFreeze | ClockRate | ClockSlew | ClockStep)
+        };
+        matches!(event.what, What::ClockChanged { .. }) && self.faults.values().any(is_of_clock)
     }
 
     fn is_within(&self, event: &Event) -> bool {

@@ -11,6 +11,7 @@ use lockstorm::lock::Release;
 use super::choose::{Scene, told_applications};
 use super::{Mark, Step};
 use crate::check::{Detail, Finding, Kind, Mechanism};
+use crate::history::event::is_of_ensemble;
 use crate::history::{
     AcquireOutcome, Attempt, BeliefEnd, Event, EventId, History, RecordLoss, StockOperation, What,
 };
@@ -22,6 +23,8 @@ use crate::report::why::clocks::{Clocks, Gain};
 pub(super) struct Teller<'a> {
     plan: &'a Plan,
     key: &'a str,
+    /// Which lock each attempt was granted.
+    keys: BTreeMap<&'a Attempt, &'a str>,
     /// What is wrong with which event.
     wrong: BTreeMap<EventId, &'static str>,
     /// The expiry that a clock brought about, and what was with the clock.
@@ -51,7 +54,13 @@ impl<'a> Teller<'a> {
             mark_finding(history, harm, &mut wrong);
         }
         let clock = clock(history, plan, &subject.blame().mechanism);
-        Teller { plan, key: subject.key(), wrong, clock }
+        let keys = history.iter().filter_map(|event| match &event.what {
+            What::AcquireReturned { attempt, key, outcome: AcquireOutcome::Granted { .. } } => {
+                Some((attempt, &**key))
+            }
+            _ => None,
+        });
+        Teller { plan, key: subject.key(), keys: keys.collect(), wrong, clock }
     }
 
     /// The step that tells of `scene`, unless there are no words for it.
@@ -106,7 +115,8 @@ impl<'a> Teller<'a> {
             ),
             What::ReleaseInvoked { attempt } => words(node, format!("releases as {attempt}"), ""),
             What::ReleaseReturned { attempt, release } => {
-                words(node, self.delete(self.key, &attempt.to_string()), released(release))
+                let key = self.keys.get(attempt).copied().unwrap_or(self.key);
+                words(node, self.delete(key, &attempt.to_string()), self.released(release))
             }
             What::Effect { owner, token, operation, accepted, .. } => {
                 let token = match token {
@@ -145,12 +155,13 @@ impl<'a> Teller<'a> {
         let node = &*event.node;
         let to_node = |owner: &str| format!("{} → {node}", client(owner));
         match &event.what {
-            What::RecordSet { key, owner, lease_us, .. } => {
+            What::RecordSet { key, owner, lease_us, shared } => {
                 let outcome = match scene.reply.map(|reply| &reply.what) {
                     Some(What::AcquireReturned { outcome, .. }) => told(outcome),
                     _ => "applied".to_owned(),
                 };
-                words(to_node(owner), self.set(key, owner, *lease_us), outcome)
+                let set = self.set(key, owner, *lease_us);
+                words(to_node(owner), if *shared { format!("shared {set}") } else { set }, outcome)
             }
             What::RecordRefused { key, owner, held_by } => words(
                 to_node(owner),
@@ -162,7 +173,7 @@ impl<'a> Teller<'a> {
             }
             What::RecordReleased { key, owner } => {
                 let outcome = match scene.reply.map(|reply| &reply.what) {
-                    Some(What::ReleaseReturned { release, .. }) => released(release),
+                    Some(What::ReleaseReturned { release, .. }) => self.released(release),
                     _ => "deleted".to_owned(),
                 };
                 words(to_node(owner), self.delete(key, owner), outcome)
@@ -228,11 +239,20 @@ impl<'a> Teller<'a> {
             What::BroadcastBroken { how } => words(node, "the broadcast is broken", how.clone()),
             What::SessionExpired { session, records } => {
                 let lost = records.iter().find(|(key, _)| **key == *self.key);
-                let outcome = lost.map(|(key, owner)| format!("with {owner}'s hold of {key}"));
-                words(node, format!("ends session {session}"), outcome.unwrap_or_default())
+                let outcome =
+                    lost.map(|(key, owner)| format!("and with it {owner}'s hold of {key}"));
+                words(node, format!("session {session} expires"), outcome.unwrap_or_default())
             }
             What::NodeStarted { incarnation } => {
-                words(node, "starts", if *incarnation > 1 { "with an empty memory" } else { "" })
+                let again = match is_of_ensemble(&event.node) {
+                    true => "from its disk",
+                    false => "with an empty memory",
+                };
+                words(node, "starts", if *incarnation > 1 { again } else { "" })
+            }
+            What::ClockChanged { rate_ppm, .. } if *rate_ppm != 0 => {
+                let pace = if *rate_ppm > 0 { "fast" } else { "slow" };
+                words(node, format!("its clocks run {pace} ({})", Ppm(*rate_ppm)), "")
             }
             What::NodeCrashed { machine: true } => words(node, "is down with its machine", ""),
             What::NodeCrashed { machine: false } => words(node, "is down", ""),
@@ -260,6 +280,15 @@ impl<'a> Teller<'a> {
         match self.speaks_redis() {
             true => format!("DEL {key} if it is {owner}"),
             false => format!("release of {key} as {owner}"),
+        }
+    }
+
+    fn released(&self, release: &Release) -> String {
+        match release {
+            Release::Released => "done".to_owned(),
+            Release::NotHeld if self.speaks_redis() => "0, no longer its own".to_owned(),
+            Release::NotHeld => "no longer its own".to_owned(),
+            Release::Indeterminate { reason } => format!("no reply: {reason}"),
         }
     }
 
@@ -322,14 +351,6 @@ fn told(outcome: &AcquireOutcome) -> String {
         AcquireOutcome::TimedOut => "gave up waiting".to_owned(),
         AcquireOutcome::Indeterminate { reason } => format!("no reply: {reason}"),
         AcquireOutcome::Failed { reason } => format!("failed: {reason}"),
-    }
-}
-
-fn released(release: &Release) -> String {
-    match release {
-        Release::Released => "done".to_owned(),
-        Release::NotHeld => "0, no longer its own".to_owned(),
-        Release::Indeterminate { reason } => format!("no reply: {reason}"),
     }
 }
 

@@ -5,6 +5,7 @@
 //! observation strikes exactly there. An observer must therefore not call back into the
 //! server.
 //!
+//! What a server does for a client of its own (it lets it in, notifies it) only that server tells.
 //! What happens to znodes and sessions is told once in an ensemble: by the server that
 //! decides it, the leader, at the instant at which a quorum has the transaction and the
 //! leader applies it. What an election decided, a new leader tells by what it begins with
@@ -14,6 +15,7 @@
 
 use std::net::SocketAddr;
 
+use super::EventKind;
 use super::settings::ServerId;
 
 /// How a follower was brought to where its leader is.
@@ -157,8 +159,6 @@ pub enum Observation<'a> {
         session: i64,
         /// From where.
         peer: SocketAddr,
-        /// The session was there before.
-        renewed: bool,
     },
     /// A client that wanted to go on with a session was told that there is none.
     Refused {
@@ -224,6 +224,15 @@ pub enum Observation<'a> {
     Snapshot {
         /// The newest transaction in it.
         zxid: i64,
+    },
+    /// A client is told of something that it watched for.
+    Notified {
+        /// The client's session.
+        session: i64,
+        /// What happened.
+        kind: EventKind,
+        /// To which znode.
+        path: &'a str,
     },
     /// The server stopped reading from a client, because too many requests are unanswered.
     Throttled {

@@ -125,6 +125,8 @@ pub(super) fn tell_events(shared: &Shared, state: &mut State, events: &[Event]) 
         frame.int(EVENT_XID).long(-1).int(0);
         frame.int(event.kind as i32).int(CONNECTED).text(&event.path);
         client.push(frame.bytes(), shared.settings.output_limit_bytes);
+        let (session, path) = (client.session, event.path.as_str());
+        shared.tell(&Observation::Notified { session, kind: event.kind, path });
     }
 }
 
@@ -144,6 +146,7 @@ pub(super) fn let_in(shared: &Shared, state: &mut State, id: u64, valid: bool) {
     if valid {
         client.stage = Stage::Ready;
         client.signal.notify_one();
+        shared.tell(&Observation::Attached { session, peer });
     } else {
         client.close();
         shared.tell(&Observation::Refused { session, peer });

@@ -7,21 +7,28 @@ use crate::shrink::replay::Search;
 pub(super) fn fewer_clients(search: &mut Search<'_>) {
     while search.plan().topology.apps > 1 {
         let last = search.plan().topology.apps;
-        let fewer = |number: u16| {
+        let readers = search.plan().workload.readers;
+        let fewer = |number: u16, readers: u16| {
             move |plan: &mut Plan| {
                 let (gone, last) = (format!("app-{number}"), format!("app-{last}"));
                 swap(plan, &gone, &last);
                 plan.topology.apps -= 1;
+                plan.workload.readers = readers;
                 strip(plan, &last);
             }
         };
-        if !(1..=last).rev().any(|number| search.accept_with(fewer(number))) {
+        // The last ones read: a reader less, or with as many a writer less.
+        let mut choices = (1..=last).rev().flat_map(|number| {
+            let fewest = readers.saturating_sub(1);
+            (fewest..=readers).map(move |readers| (number, readers))
+        });
+        if !choices.any(|(number, readers)| search.accept_with(fewer(number, readers))) {
             return;
         }
     }
 }
 
-/// Fewer servers: no failover, fewer replicas.
+/// Fewer servers: no failover, fewer replicas, a smaller ensemble.
 pub(super) fn fewer_servers(search: &mut Search<'_>) {
     let sentinels = search.plan().topology.sentinels;
     let only = |left: u16| {
@@ -47,6 +54,19 @@ pub(super) fn fewer_servers(search: &mut Search<'_>) {
             let last = format!("pg-{}", plan.topology.postgres);
             plan.topology.postgres -= 1;
             strip(plan, &last);
+        };
+        if !search.accept_with(fewer) {
+            break;
+        }
+    }
+    // Of an even number no more may be gone than of the odd one before it.
+    while search.plan().topology.zookeeper > 2 {
+        let servers = search.plan().topology.zookeeper;
+        let left = if servers.is_multiple_of(2) { servers - 1 } else { servers - 2 };
+        let fewer = |plan: &mut Plan| {
+            let gone = plan.topology.zookeeper_nodes().split_off(usize::from(left));
+            plan.topology.zookeeper = left;
+            gone.iter().for_each(|gone| strip(plan, gone));
         };
         if !search.accept_with(fewer) {
             return;

@@ -171,6 +171,10 @@ pub(super) const REASONS: &[Form] = &[
         "每个都在等下一个持有的锁：应按统一顺序取锁，或设等待上限。",
     ),
     (
+        "Each waits for a lock that the next one holds, and the sessions of all of them live, so that nothing ends it: take locks in one order, or with a wait that ends.",
+        "每个都在等下一个持有的锁，而它们的会话都还活着，没有什么会结束这种等待：应按统一顺序取锁，或设等待上限。",
+    ),
+    (
         "Requests that came later were served first: the lock's queue does not keep its order.",
         "后来的请求先被服务：锁的队列不守顺序。",
     ),
@@ -265,6 +269,43 @@ pub(super) const REASONS: &[Form] = &[
     (
         "The holder stood still beyond its lease and went on where it was: it cannot know that the lease has ended, and no lock can stop it.",
         "持有者停顿超过租约后从原处继续：它无从知道租约已到期，没有锁能拦住它。",
+    ),
+    (
+        "The clock of {}, which led, runs fast ({}): it heard nothing of the holder's session for a while and ended it before its timeout had passed by any other clock. The holder went on.",
+        "当时的领导者 {0} 的时钟偏快（{1}）：它有一阵没有收到持有者会话的消息，按其他时钟看超时未到就结束了会话，而持有者继续工作。",
+    ),
+    (
+        "{} ended the holder's session while the holder was at work, and the history does not show why.",
+        "持有者还在工作时 {0} 结束了它的会话，历史未显示原因。",
+    ),
+    (
+        "The holder stood still for longer than its session lasts: {} heard nothing of it, ended the session and let the next one in. The holder went on where it was: it cannot know, and no lock can stop it.",
+        "持有者停顿的时间超过了会话超时：{0} 收不到它的消息，结束了会话并放行下一个。持有者从原处继续：它无从知道，没有锁能拦住它。",
+    ),
+    (
+        "The holder's tasks {} stood still: {} heard nothing of its session and ended it, and the holder worked on.",
+        "持有者的任务 {0} 停顿：{1} 收不到其会话的消息，结束了会话，而持有者仍在工作。",
+    ),
+    (
+        "The holder was cut off from the ensemble for longer than its session lasts: {} ended the session and let the next one in, and the holder went on.",
+        "持有者与集群断开的时间超过了会话超时：{0} 结束了会话并放行下一个，而持有者继续工作。",
+    ),
+    (
+        "What the holder sent came so late that {} had ended its session and let the next one in, and the holder went on.",
+        "持有者发出的消息到得太晚，{0} 已结束其会话并放行下一个，而持有者继续工作。",
+    ),
+    (
+        "The servers of the ensemble were struck, and nobody kept the holder's session alive: {} ended it and let the next one in, and the holder went on.",
+        "集群的服务器遭受故障，无人维持持有者的会话：{0} 结束了会话并放行下一个，而持有者继续工作。",
+    ),
+    ("the leader", "领导者"),
+    (
+        "The holder died, and the ensemble kept its session, and with it its place, for longer than the lock promises.",
+        "持有者已死，而集群保留其会话及其排队位置的时间超过了锁的承诺。",
+    ),
+    (
+        "A place in the queue stayed after its owner had left it, for longer than the lock promises: its session lives, or the ensemble did not end it.",
+        "队列中的一个位置在其主人离开后残留的时间超过了锁的承诺：它的会话还活着，或集群没有结束它。",
     ),
     (
         "The resource stood still while the holder was at work, and the lease ended meanwhile.",
