@@ -1,9 +1,8 @@
-//! Does each lesson show what it says, on both engines, in less than ten seconds? Is it in both
-//! languages? Is the exported site whole?
+//! Does each lesson show what it says, on both engines? Is it in both languages? Is the exported
+//! site whole? (That each takes less than ten seconds is asked by `.ci/nightly`.)
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 use lockstorm_interpose::Senses;
@@ -208,12 +207,9 @@ fn the_program_teaches() {
     let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
     assert_eq!((code, listed["lessons"].as_array().unwrap().len()), (0, lessons().len()));
 
-    let start = Instant::now();
     let (code, told, why) =
         lockstorm(here, &["lesson", "run", "4", "--answer", "a", "--solution", "--html", "a.html"]);
-    let took = start.elapsed();
     assert_eq!(code, 0, "{told}{why}");
-    assert!(took < Duration::from_secs(10), "{took:?}");
     for part in
         ["Before you look", "turmoil 0.7: confirmed", "oversold by 1", "safe by fence", " / 12"]
     {

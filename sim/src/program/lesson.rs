@@ -284,6 +284,14 @@ fn export(lessons: &[Lesson], folder: &Path) -> Result<u8, Failure> {
         curves: Vec<Vec<Point>>,
         fixes: Vec<Verdict>,
     }
+    let cannot = |path: &Path, error: io::Error| {
+        Failure::usage(format!(
+            "{}: cannot be written: {error}; name a folder that you may write",
+            path.display()
+        ))
+    };
+    // Before anything is run for it.
+    std::fs::create_dir_all(folder).map_err(|error| cannot(folder, error))?;
     let mut all = Vec::new();
     for lesson in lessons {
         eprintln!("{}", lesson.id);
@@ -301,12 +309,6 @@ fn export(lessons: &[Lesson], folder: &Path) -> Result<u8, Failure> {
             fixes: &ran.fixes,
         })
         .collect();
-    let cannot = |path: &Path, error: io::Error| {
-        Failure::usage(format!(
-            "{}: cannot be written: {error}; name a folder that you may write",
-            path.display()
-        ))
-    };
     for (name, text) in site(&taught) {
         let path = folder.join(name);
         let parent = path.parent().unwrap_or(folder);
