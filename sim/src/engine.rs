@@ -5,7 +5,7 @@
 //! clocks, incarnations and keyed draws in [`world`], the [`Host`] of a
 //! simulated node in [`machine`], clocks in [`clock`], the kernels' settings in
 //! [`Kernel`], what faults did in [`touch`], whose turn it is in [`turns`], what third-party
-//! code senses in [`senses`], whether its I/O crates are ours in [`shims`].
+//! code senses in [`senses`], what messages say to people in [`messages`], whether its I/O crates are ours in [`shims`].
 //!
 //! A fault that an engine cannot express is declared ([`Engine::cannot_express`]),
 //! never silently left out.
@@ -15,6 +15,7 @@ pub mod current;
 pub mod event;
 mod kernel;
 pub mod machine;
+pub mod messages;
 pub mod scoped;
 pub mod senses;
 pub mod shims;
@@ -107,6 +108,11 @@ pub trait Engine: Send + Sync {
     /// interposer asks [`senses`]).
     fn gives_senses(&self) -> bool {
         true
+    }
+
+    /// Whether it notes messages where the recorder keeps asides.
+    fn tells_messages(&self) -> bool {
+        false
     }
 
     /// Runs the stage to its end, on the calling thread. Give each run a fresh one.

@@ -15,10 +15,12 @@
 //! - [`hunt`], [`shrink`], [`mod@explain`], [`seeds`]: searching, making what was found small,
 //!   saying what decided it, keeping it.
 //! - [`mod@bench`]: how soon hunts find planted bugs.
+//! - [`mod@lesson`]: storms to learn from.
 //! - `proptest`, behind the feature of its name: plans as inputs of properties.
-//! - [`draw`]: keyed random draws; [`whole_file`]: files written as a whole.
+//! - [`draw`]: keyed random draws; [`visible`]: foreign text in which everything is seen;
+//!   [`whole_file`]: files written as a whole.
 //!
-//! Dependencies point downwards in this picture: program → bench → hunt, explain, seeds → shrink →
+//! Dependencies point downwards in this picture: program → bench, lesson → hunt, explain, seeds → shrink →
 //! storm → engine, server, fault, planted → plan, history, draw; report → check → history.
 
 pub mod bench;
@@ -30,6 +32,7 @@ pub mod explain;
 pub mod fault;
 pub mod history;
 pub mod hunt;
+pub mod lesson;
 pub mod plan;
 pub mod planted;
 #[cfg(feature = "proptest")]
@@ -39,4 +42,5 @@ pub mod seeds;
 pub mod server;
 pub mod shrink;
 pub mod storm;
+pub mod visible;
 pub mod whole_file;

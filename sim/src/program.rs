@@ -1,8 +1,8 @@
 //! The command line: what the verbs and flags are, and who does them.
 //!
 //! Order of things: [`arguments`] is the grammar; [`demonstrate`], [`run`], [`hunt`],
-//! [`merge`], [`shrink`], [`explain`], [`report`], [`bench`], [`check`], [`kept`], [`serve`] do
-//! the verbs, [`wrong`] tells what the grammar refuses, [`sort`] which file is for another verb;
+//! [`merge`], [`shrink`], [`explain`], [`report`], [`bench`], [`check`], [`kept`], [`lesson`],
+//! [`manual`], [`serve`] do the verbs, [`wrong`] tells what the grammar refuses, [`sort`] which file is for another verb;
 //! [`plan_source`] finds their plans, [`plan_folder`] is where hunts write; [`say`] prints,
 //! [`progress`] says how far it is; [`exit`]
 //! has the codes.
@@ -15,6 +15,8 @@ mod exit;
 mod explain;
 mod hunt;
 mod kept;
+mod lesson;
+mod manual;
 mod merge;
 mod plan_folder;
 mod plan_source;
@@ -69,6 +71,9 @@ pub fn main() -> ExitCode {
         Some(Verb::Seeds(verb)) => kept::kept(&verb),
         Some(Verb::Serve(verb)) => serve::serve(&verb),
         Some(Verb::Bench(verb)) => bench::bench(&verb),
+        Some(Verb::Lesson(verb)) => lesson::lesson(&verb),
+        Some(Verb::Completions(arguments)) => manual::completions(&arguments),
+        Some(Verb::Man(arguments)) => manual::manual(&arguments),
         Some(Verb::Worker) => work(),
         Some(Verb::BenchWorker) => bench::work(),
     };

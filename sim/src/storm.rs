@@ -105,10 +105,29 @@ pub fn run(plan: &Plan, engine: &dyn Engine) -> Run {
 
 /// Runs `plan` with a lock from `factory`.
 pub fn run_with(plan: &Plan, engine: &dyn Engine, factory: &LockFactory) -> Run {
-    staged(plan, engine, factory, None)
+    staged(plan, engine, factory, Manner::default())
 }
 
-fn staged(plan: &Plan, engine: &dyn Engine, factory: &LockFactory, reseed: Option<Reseed>) -> Run {
+/// The same run once more, with what a page shows beside its events: messages, and how far
+/// replication is. `None` where the engine tells of neither, or where the run did not come out
+/// the same.
+pub fn with_asides(run: &Run, factory: &LockFactory) -> Option<Run> {
+    let engine = engine(run.engine_name).filter(|engine| engine.tells_messages())?;
+    let manner = Manner { reseed: None, asides: true };
+    let told = staged(&run.plan, engine.as_ref(), factory, manner);
+    (told.trace_hash == run.trace_hash).then_some(told)
+}
+
+/// How a plan is run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Manner {
+    /// Where the draws become others.
+    reseed: Option<Reseed>,
+    /// Whether what a page shows is kept beside the events.
+    asides: bool,
+}
+
+fn staged(plan: &Plan, engine: &dyn Engine, factory: &LockFactory, manner: Manner) -> Run {
     if let Some(clause) = engine.cannot_express(plan) {
         return not_run(plan, engine, Judgement::not_expressible(), clause);
     }
@@ -118,7 +137,7 @@ fn staged(plan: &Plan, engine: &dyn Engine, factory: &LockFactory, reseed: Optio
     let outcome = std::thread::scope(|scope| {
         // A fresh thread: thread-local state (allocators, hashers, Lua's) starts anew.
         let builder = std::thread::Builder::new().name("storm".to_owned());
-        match builder.spawn_scoped(scope, || scene::run(plan, engine, factory, reseed)) {
+        match builder.spawn_scoped(scope, || scene::run(plan, engine, factory, manner)) {
             Ok(thread) => thread.join().map_err(|panic| told(&*panic)),
             Err(error) => Err(format!("no thread for the storm: {error}")),
         }

@@ -74,6 +74,7 @@ impl Observer for Notes {
                 format!("resynchronised lost [{}] has [{}]", pairs(lost), pairs(strings))
             }
             Observation::OutputHeld { .. } => "held".to_owned(),
+            Observation::Fed { .. } => return,
         };
         self.0.lock().unwrap().push(line);
     }

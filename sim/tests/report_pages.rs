@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use assert_cmd::Command;
 use lockstorm_sim::check::{self, Setting};
@@ -15,9 +16,15 @@ use lockstorm_sim::plan::{Fence, Plan, Seed};
 use lockstorm_sim::report::block::Failure;
 use lockstorm_sim::report::html::document::Document;
 use lockstorm_sim::report::html::{MOST_BYTES, MOST_EVENTS, Source, page};
+use lockstorm_sim::report::manner::{Charset, Manner};
+use lockstorm_sim::report::recorded::Told;
+use lockstorm_sim::report::story::Story;
+use lockstorm_sim::report::subject::Subject;
 use lockstorm_sim::report::{mermaid, perfetto};
 use lockstorm_sim::seeds::{self, SeedFile};
+use lockstorm_sim::storm::locks::{self, LockFactory};
 use lockstorm_sim::storm::{self, Run};
+use lockstorm_sim::visible::{is_hidden, visible};
 use serde_json::Value;
 
 fn of_run<R>(run: &Run, tell: impl FnOnce(&Source<'_>) -> R) -> R {
@@ -197,11 +204,92 @@ fn a_hostile_history_is_inert_text() {
             let in_data = usize::from(part == "%DATA%") * page.matches("%DATA%").count();
             assert_eq!(page.matches(part).count() - in_data, calm.matches(part).count(), "{part}");
         }
-        assert!(!page.contains(['\u{2028}', '\u{0}']));
+        assert!(!page.contains(is_hidden_in_a_page));
         let data = data(&page);
         assert_eq!(data["verdict"], "violation");
         let shown = data["subject"]["key"].as_str().unwrap();
+        let name = visible(name);
         assert!(name.starts_with(shown.trim_end_matches('…')) && shown.chars().count() <= 201);
+    }
+}
+
+fn is_hidden_in_a_page(character: char) -> bool {
+    is_hidden(character) && character != '\n'
+}
+
+/// Every character that turns the direction of writing.
+const BIDIRECTIONAL: &str = "\u{61c}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\
+                             \u{2066}\u{2067}\u{2068}\u{2069}";
+
+#[test]
+fn no_name_turns_the_text_around_it_in_any_report() {
+    let name = format!("app-1{BIDIRECTIONAL}\u{1b}[2J2");
+    let history = double_grant(&name, &name, 3);
+    for (what, told) in [
+        ("page", of_history(history.clone(), page)),
+        ("trace", of_history(history.clone(), perfetto::trace)),
+        ("diagram", of_history(history.clone(), mermaid::diagram)),
+    ] {
+        assert!(!told.contains(is_hidden_in_a_page), "{what}");
+        assert!(told.contains("202e"), "{what}: it is seen");
+    }
+    let recorded = Recorded { header: Header::default(), history, lines: Vec::new() };
+    let judgement = check::judge(&recorded.history, &Setting::default());
+    let told = Told { file: &name, recorded: &recorded, judgement: &judgement };
+    for charset in [Charset::Unicode, Charset::Ascii] {
+        let text = told.text(&Manner::of(charset));
+        assert!(!text.contains(is_hidden_in_a_page), "{text}");
+        assert!(text.contains("\\u{202e}") && text.contains("\\u{1b}[2J"), "{text}");
+    }
+    let Some(subject) = Subject::of(&recorded.history, &judgement) else { panic!("found") };
+    let plan = Plan::from_seed("redis-single", "redis", Fence::Off, Seed(0)).unwrap();
+    let story = Story::of(&recorded.history, &plan, &subject).lines(&Manner::of(Charset::Unicode));
+    assert!(!story.concat().contains(is_hidden), "{story:#?}");
+}
+
+#[test]
+fn a_run_that_is_shown_has_its_messages_and_offsets_and_is_the_same_run() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../seeds");
+    let factory: LockFactory = Arc::new(locks::build);
+    let run = |file: &str| {
+        let run = storm::run(&SeedFile::load(&folder.join(file)).unwrap().plan, &EventEngine);
+        assert!(!run.history.iter().any(|event| event.what.is_aside()), "a plain run has none");
+        let shown = storm::with_asides(&run, &factory).expect("the same trace");
+        let plain = shown.history.iter().filter(|event| !event.what.is_aside());
+        assert!(plain.map(|event| &event.what).eq(run.history.iter().map(|event| &event.what)));
+        assert_eq!(run.judgement.signature(), shown.judgement.signature());
+        shown
+    };
+    let lagging = run("lesson/replication-lag.toml");
+    let sent = lagging.history.iter().find(|event| match &event.what {
+        What::MessageSent { to, message } => &**to == "redis-1" && message.contains("lock:sku-42"),
+        _ => false,
+    });
+    let sent = sent.expect("a request for the lock");
+    let arrived = lagging.history.iter().find(|event| event.cause == Some(sent.id)).unwrap();
+    assert!(arrived.at_us > sent.at_us, "it has a slope");
+    let first_position = |node: &str| {
+        let is_position = |e: &&Event| matches!(e.what, What::ReplicationPosition { .. });
+        let of_node = lagging.history.iter().filter(is_position).find(|e| &*e.node == node);
+        of_node.map_or(u64::MAX, |event| event.at_us)
+    };
+    let (master, replica) = (first_position("redis-1"), first_position("redis-2"));
+    assert!(master < u64::MAX && replica > master.saturating_add(1_000_000), "the replica lags");
+
+    let cut = run("known-unsafe/redis-failover-two-masters-001.toml");
+    let losses = cut.history.iter().filter(|e| matches!(e.what, What::MessageLost { .. }));
+    assert!(losses.clone().count() > 5, "the cut loses messages");
+    for loss in losses {
+        let sent = loss.cause.and_then(|cause| cut.history.get(cause)).unwrap();
+        assert!(matches!(sent.what, What::MessageSent { .. }));
+    }
+    for shown in [&lagging, &cut] {
+        let page = of_run(shown, page);
+        assert!(page.len() < 2_000_000, "{}", page.len());
+        let data = data(&page);
+        let events = data["events"].as_array().unwrap();
+        let carried = events.iter().filter(|e| e["what"] == "message-delivered" && e["k"] == 1);
+        assert!(carried.count() > 3, "what led to it was carried by messages");
     }
 }
 

@@ -14,6 +14,10 @@ const HEIGHT = { client: 80, server: 60, sentinel: 34, resource: 50, other: 30 }
 const SIGNS = { client: 60, server: 41, sentinel: 22, resource: 34, other: 20 } as const;
 /** Signs closer than this are drawn as one with a number. */
 const CLOSE = 9;
+/** In a view longer than this, µs, of messages only those are drawn that led to something, or were lost. */
+const NEAR = 1_000_000;
+/** In a view longer than this the ends of messages have no signs: their lines say it. */
+const NEAREST = 100_000;
 /** Beyond so many lines only those of the cause are drawn. */
 const MOST_LINES = 250;
 
@@ -302,6 +306,9 @@ function lines(frame: Frame): SVGElement[] {
     for (const id of event.c ?? []) {
       const cause = model.byId.get(id);
       if (cause?.n === undefined || cause.n === event.n && event.what !== "message-lost" || !near(frame, cause.t, event.t)) continue;
+      // Where a message brought it, the message is drawn.
+      if (carried(model, cause, event)) continue;
+      if (cause.what === "message-sent" && event.what === "message-delivered" && event.k !== 1 && frame.to - frame.from > NEAR) continue;
       // One request is refused many times: only what matters of that is drawn.
       if (event.what === "record-refused" && event.k !== 1 && !chain?.has(event.i)) continue;
       pairs.push([cause, event]);
@@ -323,9 +330,23 @@ function lines(frame: Frame): SVGElement[] {
     const slope = Math.atan2(y2 - y1, x2 - x1);
     const tip = (angle: number): string => `L${x2 - 7 * Math.cos(slope + angle)} ${y2 - 7 * Math.sin(slope + angle)}`;
     const head = lost ? `M${x2 - 5} ${y2 - 5}L${x2 + 5} ${y2 + 5}M${x2 + 5} ${y2 - 5}L${x2 - 5} ${y2 + 5}` : `M${x2} ${y2}${tip(0.4)}M${x2} ${y2}${tip(-0.4)}`;
-    return [s("path", { d: `M${x1} ${y1}L${x2} ${y2}${head}`, class: `${kind}${led}${lost ? " lost" : ""}` })];
+    return [s("path", { d: `M${x1} ${y1}L${x2} ${y2}${head}`, class: `${kind}${led}${lost ? " lost" : ""}` }, s("title", {}, say(cause)))];
   });
 }
+
+/** Whether what `cause` led to came with a message that the page has. */
+function carried(model: Model, cause: Event, event: Event): boolean {
+  const from = model.data.lanes[cause.n!]!.name;
+  return cause.n !== event.n && (event.c ?? []).some((id) => {
+    const message = model.byId.get(id);
+    return message?.what === "message-delivered" && message["from"] === from;
+  });
+}
+
+/** What lines and tracks show already, from afar. */
+const isQuiet = (frame: Frame, event: Event): boolean =>
+  (event.what === "replication-position" || event.what === "message-sent" || event.what === "message-delivered") &&
+  frame.to - frame.from > NEAREST && event.i !== frame.model.state.selected;
 
 function sign(kind: Shape, x: number, y: number, r: number, name: string): SVGElement {
   const path = {
@@ -348,7 +369,7 @@ function signs(frame: Frame): SVGElement[] {
   const chain = state.selected === null ? null : model.ancestors(state.selected);
   const lanes: Event[][] = data.lanes.map(() => []);
   for (const event of data.events) {
-    if (event.n !== undefined && near(frame, event.t, event.t) && model.isShown(event)) lanes[event.n]!.push(event);
+    if (event.n !== undefined && near(frame, event.t, event.t) && model.isShown(event) && !isQuiet(frame, event)) lanes[event.n]!.push(event);
   }
   const parts: SVGElement[] = [], above: SVGElement[] = [];
   lanes.forEach((events, n) => {
@@ -383,7 +404,8 @@ function mark(frame: Frame, event: Event, group: Event[], x: number, y: number, 
   parts.append(s("rect", { x: x - 6, y: y - 11, width: 13, height: 22, class: "touch" }), sign(shape(event), x, y, 4, "shape"));
   const words = say(event);
   if (many > 1 && room > 14 + 7 * String(many).length) parts.append(s("text", { x: x + 7, y: y + 4, class: "count" }, `×${many}`));
-  else if (many === 1 && room > 110 && !step) parts.append(s("text", { x: x + 8, y: y + 4, class: "words" }, words.length * 6 < room - 10 ? words : `${words.slice(0, Math.floor((room - 18) / 6))}…`));
+  // A cross says that something is lost.
+  else if (many === 1 && room > 110 && !step && event.what !== "message-lost") parts.append(s("text", { x: x + 8, y: y + 4, class: "words" }, words.length * 6 < room - 10 ? words : `${words.slice(0, Math.floor((room - 18) / 6))}…`));
   parts.append(s("title", {}, group.slice(0, 8).map((one) => `#${one.i} ${seconds(one.t, true)} ${say(one)}`).join("\n") + (group.length > 8 ? "\n…" : "")));
   return parts;
 }

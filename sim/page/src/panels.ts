@@ -112,7 +112,9 @@ export function because(model: Model): void {
   box.hidden = !event;
   if (!event) return box.replaceChildren();
   const where = (n: number | undefined): string => model.data.lanes[n ?? -1]?.name ?? "";
-  const chain = [...model.ancestors(event.i)].slice(1).sort((a, b) => b[0] - a[0]).slice(0, 24);
+  // That a message arrived says no more than that it was sent.
+  const says = ([id]: [number, number]): boolean => model.byId.get(id)!.what !== "message-delivered";
+  const chain = [...model.ancestors(event.i)].slice(1).filter(says).sort((a, b) => b[0] - a[0]).slice(0, 24);
   box.replaceChildren(
     h("h3", { tabindex: "-1", id: "because-title" }, word("because", event.i)),
     h("p", {}, h("strong", {}, where(event.n)), ` ${say(event)}`, h("span", { class: "faint" }, ` ${seconds(event.t, true)}${event.x ? ` ${word("times", event.x, seconds(event.u ?? event.t))}` : ""}`)),
@@ -138,6 +140,7 @@ export function legend(): void {
   const all: [SVGElement, Word][] = [
     [box("promise"), "promise"], [box("belief"), "belief"], [mark("effect-mark", "M8 1l5 5l-5 5l-5 -5z"), "effectBar"], [box("band", "url(#hatch-fault)"), "fault"],
     [box("band band-blamed", "url(#hatch-blamed)"), "blamed"], [box("overlap"), "overlap"], [box("down", "url(#hatch-down)"), "down"], [line("line"), "cause"], [line("line message"), "message"],
+    [mark("line message lost", "M3 2l9 9M12 2l-9 9"), "lost"],
   ];
   at("legend").replaceChildren(...all.map(([sign, name]) => h("li", {}, sign, word(name))));
 }

@@ -172,6 +172,10 @@ impl Engine for EventEngine {
         None
     }
 
+    fn tells_messages(&self) -> bool {
+        true
+    }
+
     fn run(&self, stage: Stage) -> Ending {
         run(stage, Manner::default())
     }

@@ -412,6 +412,22 @@ pub enum What {
     Healed,
 }
 
+impl What {
+    /// Whether it is one of those that a run has only where it is to be shown
+    /// ([`Recorder::aside`](super::Recorder::aside)).
+    pub fn is_aside(&self) -> bool {
+        self.is_message() || matches!(self, What::ReplicationPosition { .. })
+    }
+
+    /// Whether it tells of a message.
+    pub fn is_message(&self) -> bool {
+        matches!(
+            self,
+            What::MessageSent { .. } | What::MessageDelivered { .. } | What::MessageLost { .. }
+        )
+    }
+}
+
 /// For fields that are left out when they say nothing new.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 fn is_false(value: &bool) -> bool {

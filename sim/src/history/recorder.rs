@@ -7,6 +7,11 @@
 //! The trace hash covers typed events and the engines' own steps
 //! ([`Recorder::mix`]), never raw bytes: what a client library happens to write is
 //! not promised to be the same twice.
+//!
+//! What only a page wants to know (messages, how far replication is) is an *aside*: kept
+//! where somebody asked for it, not hashed, told to no listener, and put in its place among the
+//! events when the recording ends. So a run has the same trace with asides and without, and
+//! a hunt, which wants none, pays nothing for them.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +36,26 @@ struct State {
     hasher: blake3::Hasher,
     scratch: Vec<u8>,
     listeners: Vec<Listener>,
+    /// `None` where nobody asked for them.
+    asides: Option<Vec<Aside>>,
     closed: bool,
+}
+
+/// The most asides of a run: a page shows fewer, and memory is not without end.
+const MOST_ASIDES: usize = 200_000;
+
+/// The position of an aside among those of its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AsideId(u32);
+
+/// Something beside the events.
+struct Aside {
+    /// How many events there were before it.
+    events_before: usize,
+    at_us: u64,
+    node: Name,
+    cause: Option<AsideId>,
+    what: What,
 }
 
 impl Recorder {
@@ -44,6 +68,7 @@ impl Recorder {
                 hasher: blake3::Hasher::new(),
                 scratch: Vec::new(),
                 listeners: Vec::new(),
+                asides: None,
                 closed: false,
             }),
         }))
@@ -88,6 +113,31 @@ impl Recorder {
         event.id
     }
 
+    /// Keeps asides from now on.
+    pub fn keep_asides(&self) {
+        self.lock().asides.get_or_insert_default();
+    }
+
+    /// Whether asides are kept. Whoever would tell many asks once.
+    pub fn keeps_asides(&self) -> bool {
+        self.lock().asides.is_some()
+    }
+
+    /// Notes that `what` happened at `node` because of an earlier aside; `None` where asides
+    /// are not kept, or are too many.
+    pub fn aside(&self, node: &Name, cause: Option<AsideId>, what: What) -> Option<AsideId> {
+        let at_us = self.now_us();
+        let state = &mut *self.lock();
+        let events_before = state.events.len();
+        let asides = state.asides.as_mut().filter(|_| !state.closed)?;
+        if asides.len() >= MOST_ASIDES {
+            return None;
+        }
+        let id = u32::try_from(asides.len()).ok().map(AsideId)?;
+        asides.push(Aside { events_before, at_us, node: node.clone(), cause, what });
+        Some(id)
+    }
+
     /// Mixes a step of the engine (a delivery, a timer, a poll) into the trace hash
     /// without keeping it.
     pub fn mix(&self, step: &[u8]) {
@@ -111,12 +161,42 @@ impl Recorder {
         state.closed = true;
         state.listeners.clear();
         let events = std::mem::take(&mut state.events);
+        let events = match state.asides.take() {
+            Some(asides) => together(events, asides),
+            None => events,
+        };
         let history = History { events, ended_us, ..History::default() };
         (history, TraceHash(*state.hasher.finalize().as_bytes()))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Events and asides in the order in which they happened, numbered anew.
+fn together(events: Vec<Event>, asides: Vec<Aside>) -> Vec<Event> {
+    let mut all: Vec<Event> = Vec::with_capacity(events.len() + asides.len());
+    let mut event_ids: Vec<EventId> = Vec::with_capacity(events.len());
+    let mut aside_ids: Vec<EventId> = Vec::with_capacity(asides.len());
+    let mut asides = asides.into_iter().peekable();
+    let mut events = events.into_iter();
+    loop {
+        let id = EventId(all.len() as u64);
+        if let Some(aside) = asides.next_if(|aside| aside.events_before <= event_ids.len()) {
+            let Aside { at_us, node, what, .. } = aside;
+            let cause = aside.cause.and_then(|cause| aside_ids.get(cause.0 as usize)).copied();
+            aside_ids.push(id);
+            all.push(Event { id, at_us, node, cause, what });
+        } else if let Some(event) = events.next() {
+            let cause = event.cause.and_then(|cause| {
+                usize::try_from(cause.0).ok().and_then(|cause| event_ids.get(cause)).copied()
+            });
+            event_ids.push(id);
+            all.push(Event { id, cause, ..event });
+        } else {
+            return all;
+        }
     }
 }
 
@@ -143,5 +223,37 @@ impl fmt::Display for TraceHash {
 impl fmt::Debug for TraceHash {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, formatter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(keeps: bool) -> (History, TraceHash) {
+        let recorder = Recorder::new(|| 7);
+        if keeps {
+            recorder.keep_asides();
+        }
+        let (app, redis): (Name, Name) = ("app-1".into(), "redis-1".into());
+        let started = recorder.record(&app, What::NodeStarted { incarnation: 1 });
+        let sent = What::MessageSent { to: redis.clone(), message: "SET".to_owned() };
+        let sent = recorder.aside(&app, None, sent);
+        assert_eq!(sent.is_some(), keeps);
+        recorder.record_caused(&app, Some(started), What::NodeCrashed { machine: false });
+        recorder.aside(&redis, sent, What::MessageDelivered { from: app });
+        recorder.record(&redis, What::Healed);
+        recorder.close()
+    }
+
+    #[test]
+    fn asides_stand_where_they_happened_and_the_trace_is_the_same_without_them() {
+        let ((with, hash), (without, same)) = (told(true), told(false));
+        assert_eq!(hash, same);
+        assert_eq!((with.events.len(), without.events.len()), (5, 3));
+        assert!(with.iter().enumerate().all(|(n, event)| event.id.0 == n as u64));
+        let causes: Vec<Option<u64>> = with.iter().map(|e| e.cause.map(|c| c.0)).collect();
+        assert_eq!(causes, [None, None, Some(0), Some(1), None]);
+        assert!(matches!(with.events[3].what, What::MessageDelivered { .. }));
     }
 }

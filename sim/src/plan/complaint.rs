@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use crate::visible::is_hidden;
+
 /// What is wrong, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}; {mend}")]
@@ -45,7 +47,7 @@ pub fn quoted(name: &str) -> String {
             text.push('…');
             break;
         }
-        if character.is_control() || character == '"' || character == '\\' {
+        if is_hidden(character) || character == '"' || character == '\\' {
             // Writing to a string does not fail.
             let _ = write!(text, "{}", character.escape_default());
         } else {

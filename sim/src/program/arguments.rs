@@ -13,6 +13,8 @@ use lockstorm_sim::storm::environment::Environment;
 
 use super::exit::Failure;
 use super::explain::ExplainArguments;
+use super::lesson::LessonVerb;
+use super::manual::{CompletionsArguments, ManArguments};
 use super::report::{Files, ReportArguments};
 use super::shrink::ShrinkArguments;
 
@@ -51,6 +53,9 @@ pub enum Verb {
     ///
     /// Reads NDJSON (docs/history.md) and Jepsen's EDN, plain or gzip; see docs/check.md.
     Check(CheckArguments),
+    /// Storms to learn from: what goes wrong with locks, why, and what helps.
+    #[command(subcommand)]
+    Lesson(LessonVerb),
     /// The kept plans under `seeds/`.
     #[command(subcommand)]
     Seeds(SeedsVerb),
@@ -60,6 +65,10 @@ pub enum Verb {
     /// Measure lockstorm itself.
     #[command(subcommand)]
     Bench(BenchVerb),
+    /// Print a script that completes verbs and flags: `source <(lockstorm completions bash)`.
+    Completions(CompletionsArguments),
+    /// Print the manual page, or write those of all verbs into a folder.
+    Man(ManArguments),
     /// Serve a hunt (for lockstorm's own use).
     #[command(hide = true)]
     Worker,
@@ -638,7 +647,8 @@ fn shard(text: &str) -> Result<Shard, String> {
     }
 }
 
-fn key_and_value(text: &str) -> Result<(String, String), String> {
+/// Splits `lock.lease=2s`.
+pub fn key_and_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("write KEY=VALUE, such as lock.lease=2s".to_owned()),

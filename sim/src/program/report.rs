@@ -2,6 +2,7 @@
 //! and the same beside `run` and `replay`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use lockstorm_sim::check::{self, Judgement, Setting, Verdict};
@@ -12,7 +13,7 @@ use lockstorm_sim::plan::capsule;
 use lockstorm_sim::report::block;
 use lockstorm_sim::report::html::{self, Source};
 use lockstorm_sim::report::{mermaid, perfetto};
-use lockstorm_sim::storm;
+use lockstorm_sim::storm::{self, Run, locks};
 use lockstorm_sim::whole_file;
 
 use super::arguments::EngineArgument;
@@ -53,6 +54,20 @@ impl Files {
         self.html.is_none() && self.perfetto.is_none() && self.mermaid.is_none()
     }
 
+    /// Writes what is asked for of a run, with its messages, and says where it is.
+    pub fn of_run(
+        &self,
+        failure: &block::Failure<'_>,
+        explained: Option<&Explained>,
+    ) -> Result<(), Failure> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let shown = shown(failure.run);
+        let failure = block::Failure { run: shown.as_ref().unwrap_or(failure.run), ..*failure };
+        self.write(&Source { explained, ..Source::of_run(&failure) })
+    }
+
     /// Writes what is asked for, and says where it is.
     pub fn write(&self, source: &Source<'_>) -> Result<(), Failure> {
         let files: [(&Option<PathBuf>, Writer); 3] = [
@@ -73,6 +88,12 @@ impl Files {
         }
         Ok(())
     }
+}
+
+/// The run with its messages, where its engine tells them.
+pub fn shown(run: &Run) -> Option<Run> {
+    let factory: locks::LockFactory = Arc::new(locks::build);
+    storm::with_asides(run, &factory)
 }
 
 fn absolute(path: &Path) -> PathBuf {
@@ -150,8 +171,7 @@ fn of_plan(path: &Path, files: &Files, explains: bool) -> Result<Verdict, Failur
         confirmation,
         reproduce: &reproduce,
     };
-    let source = Source { explained: explained.as_ref(), ..Source::of_run(&failure) };
-    files.write(&source)?;
+    files.of_run(&failure, explained.as_ref())?;
     Ok(verdict_with(&run, repetition))
 }
 

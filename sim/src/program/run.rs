@@ -22,7 +22,7 @@ use super::arguments::{
 use super::exit::Failure;
 use super::plan_source::load_any;
 use super::progress::Waiting;
-use super::report::Files;
+use super::report::{Files, shown as shown_with_messages};
 use super::say::{manner, say};
 use super::sort::Sort;
 
@@ -131,12 +131,13 @@ fn tell(plan: &Plan, telling: &Telling<'_>) -> Result<u8, Failure> {
         Format::Text => say(block::failure_block_in(&failure, &manner())),
         Format::Json => say(json::run_json(&failure)),
     }
-    let source = Source::of_run(&failure);
-    let files = telling.files.write(&source);
+    let files = telling.files.of_run(&failure, None);
     let verdict = verdict_with(&run, repetition);
-    if !verdict.is_safe() {
-        let asked = Environment::get();
-        for line in pages::written(asked, &source) {
+    let asked = Environment::get();
+    if !verdict.is_safe() && !asked.reports.is_empty() {
+        let shown = shown_with_messages(&run);
+        let failure = block::Failure { run: shown.as_ref().unwrap_or(&run), ..failure };
+        for line in pages::written(asked, &Source::of_run(&failure)) {
             eprintln!("{line}");
         }
     }

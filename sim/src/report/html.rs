@@ -93,7 +93,7 @@ fn inert(json: &str) -> String {
 }
 
 /// Text for markup.
-fn escaped(text: &str) -> String {
+pub(in crate::report) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

@@ -8,6 +8,7 @@ use owo_colors::OwoColorize;
 
 use crate::engine::senses;
 use crate::report::layout::WIDTH;
+use crate::visible::visible_lines;
 
 /// Below so many cells texts do not become narrower.
 pub const NARROWEST: usize = 60;
@@ -64,10 +65,12 @@ impl Charset {
         if is_utf8 { Charset::Unicode } else { Charset::Ascii }
     }
 
-    /// `text` in these characters. What has no fallback becomes `?`.
+    /// `text` in these characters, and nothing hidden in it: it may have several lines, but
+    /// no colours yet. What has no fallback becomes `?`.
     pub fn fit(self, text: &str) -> String {
+        let text = visible_lines(text);
         if self == Charset::Unicode || text.is_ascii() {
-            return text.to_owned();
+            return text.into_owned();
         }
         let mut fitted = String::with_capacity(text.len());
         for character in text.chars() {
@@ -259,6 +262,14 @@ mod tests {
         }
         assert_eq!(Charset::Ascii.fit("10 µs → 违反"), "10 us -> ??");
         assert_eq!(Charset::Unicode.fit("10 µs → 违反"), "10 µs → 违反");
+    }
+
+    #[test]
+    fn a_name_can_neither_turn_the_writing_around_nor_command_the_terminal() {
+        for charset in [Charset::Unicode, Charset::Ascii] {
+            assert_eq!(charset.fit("a\u{202e}1-ppa"), "a\\u{202e}1-ppa");
+            assert_eq!(charset.fit("\u{1b}[2J\u{61c}"), "\\u{1b}[2J\\u{61c}");
+        }
     }
 
     #[test]

@@ -93,6 +93,7 @@ fn plain(text: &str) -> String {
             '#' | ';' | '<' | '>' | '"' | '&' | '{' | '}' | '%' | '\\' | '`' | '$' => {
                 let _ = write!(plain, "#{};", u32::from(character));
             }
+            // `bounded` has left none.
             control if control.is_control() => plain.push(' '),
             other => plain.push(other),
         }

@@ -15,7 +15,8 @@ use crate::check::interval::Moment;
 use crate::history::{EventId, StockOperation, What};
 use crate::report::html::Source;
 use crate::report::html::causes::Causes;
-use crate::report::html::chinese::bounded;
+use crate::report::html::chinese::{Both, bounded};
+use crate::report::html::document::within_bounds;
 use crate::report::html::tracks::time;
 use crate::report::subject::Subject;
 
@@ -39,7 +40,7 @@ pub fn trace(source: &Source<'_>) -> String {
     trace.faults(source, ended_us);
     for event in history.iter() {
         let (process, at_us) = (trace.process(&event.node), time(event.at_us));
-        let what = serde_json::to_value(&event.what).unwrap_or_default();
+        let what = within_bounds(serde_json::to_value(&event.what).unwrap_or_default());
         let name = what["what"].as_str().unwrap_or("event").to_owned();
         let category = if told.contains(&event.id) { "evidence" } else { "event" };
         trace.events.push(json!({
@@ -61,7 +62,7 @@ pub fn trace(source: &Source<'_>) -> String {
     }
     for finding in &source.judgement.findings {
         trace.events.push(json!({
-            "ph": "i", "s": "g", "name": finding.sentence(), "cat": finding.kind.id(),
+            "ph": "i", "s": "g", "name": Both::of(&finding.sentence()).en, "cat": finding.kind.id(),
             "ts": time(finding.from_us), "pid": 0, "tid": 0,
         }));
     }

@@ -12,6 +12,7 @@ use crate::check::{FailedChecker, blame};
 use crate::history::Event;
 use crate::history::file::Recorded;
 use crate::report::manner::Manner;
+use crate::visible::visible;
 
 /// How many findings are told in full; the others are counted.
 const TOLD_IN_FULL: usize = 10;
@@ -35,9 +36,13 @@ impl Told<'_> {
     /// For people.
     pub fn text(&self, manner: &Manner) -> String {
         let judgement = self.judgement;
+        let fit = |text: &str| manner.charset.fit(text);
         let mut lines = vec![self.headline(manner)];
         if let Some(stuck) = self.recorded.header.run.as_ref().and_then(|run| run.stuck.as_ref()) {
-            lines.push(format!("  The run came to no end ({stuck}): its history is not judged."));
+            let stuck = visible(stuck);
+            lines.push(fit(&format!(
+                "  The run came to no end ({stuck}): its history is not judged."
+            )));
         }
         for finding in judgement.findings.iter().take(TOLD_IN_FULL) {
             lines.push(String::new());
@@ -50,17 +55,20 @@ impl Told<'_> {
             let kinds: Vec<String> =
                 kinds.iter().map(|(kind, count)| format!("{kind} ×{count}")).collect();
             lines.push(String::new());
-            lines.push(format!("  … and {} more: {}", rest.len(), kinds.join(", ")));
+            lines.push(fit(&format!("  … and {} more: {}", rest.len(), kinds.join(", "))));
         }
         let missing = missing(judgement);
         if !missing.is_empty() {
             lines.push(String::new());
-            lines.extend(missing.into_iter().map(|missing| format!("  {missing}")));
+            lines.extend(
+                missing.into_iter().map(|missing| fit(&format!("  {}", visible(&missing)))),
+            );
         }
         lines.push(String::new());
         lines.push(format!("  {}", self.counted()));
-        lines.extend(numbers(&judgement.numbers).into_iter().map(|line| format!("  {line}")));
-        manner.charset.fit(&lines.join("\n"))
+        let numbers = numbers(&judgement.numbers).into_iter();
+        lines.extend(numbers.map(|line| fit(&format!("  {line}"))));
+        lines.join("\n")
     }
 
     fn headline(&self, manner: &Manner) -> String {
@@ -80,7 +88,7 @@ impl Told<'_> {
         if !kinds.is_empty() {
             line.push_str(&format!("  {kinds}"));
         }
-        line.push_str(&format!("   {}", self.file));
+        line.push_str(&format!("   {}", manner.charset.fit(&visible(self.file))));
         if manner.charset.has_chinese() {
             line.push_str(&format!("   {}", verdict.word(Language::Chinese)));
             let kinds = named(Language::Chinese);
@@ -94,19 +102,17 @@ impl Told<'_> {
     fn finding(&self, finding: &Finding, manner: &Manner, lines: &mut Vec<String>) {
         let severity = finding.severity.id();
         lines.push(format!("  {}  {}", manner.style.strong(finding.kind.id()), severity));
-        lines.push(format!("    {}", finding.sentence()));
-        lines.push(format!("    blame: {}", blamed(&finding.blame)));
+        // Names of the history may be anything, an end of line too.
+        let mut say = |text: String| lines.push(manner.charset.fit(&visible(&text)));
+        say(format!("    {}", finding.sentence()));
+        say(format!("    blame: {}", blamed(&finding.blame)));
         for event in finding.events.iter().take(LINES_SHOWN) {
             if let Some(event) = self.recorded.history.get(*event) {
-                lines.push(format!(
-                    "    line {}: {}",
-                    self.recorded.line_of(event.id),
-                    shown(event)
-                ));
+                say(format!("    line {}: {}", self.recorded.line_of(event.id), shown(event)));
             }
         }
         if finding.events.len() > LINES_SHOWN {
-            lines.push(format!("    … and {} more lines", finding.events.len() - LINES_SHOWN));
+            say(format!("    … and {} more lines", finding.events.len() - LINES_SHOWN));
         }
     }
 

@@ -12,6 +12,7 @@ use crate::plan::Plan;
 use crate::report::layout::{fold, pad, pad_left, width};
 use crate::report::manner::{Charset, Manner};
 use crate::report::subject::Subject;
+use crate::visible::visible;
 
 /// A story has no more steps than this.
 pub const MOST_STEPS: usize = 12;
@@ -86,7 +87,8 @@ impl Story {
     /// The lines of the story, indented by two.
     pub fn lines(&self, manner: &Manner) -> Vec<String> {
         let times = times(&self.steps);
-        let fit = |text: &str| manner.charset.fit(text);
+        // A step's cells are one line each, whatever the names in them hold.
+        let fit = |text: &str| manner.charset.fit(&visible(text));
         let rows: Vec<Row> = (self.steps.iter().zip(&times).enumerate())
             .map(|(n, (step, time))| Row {
                 number: format!("#{}", n + 1),

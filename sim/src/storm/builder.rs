@@ -266,8 +266,13 @@ impl Storm {
             reproduce: &self.reproduce(run),
         };
         let mut block = failure_block(&failure);
-        for line in pages::written(Environment::get(), &Source::of_run(&failure)) {
-            block.push_str(&format!("\n{line}"));
+        let environment = Environment::get();
+        if !environment.reports.is_empty() {
+            let shown = super::with_asides(run, &self.factory);
+            let failure = Failure { run: shown.as_ref().unwrap_or(run), ..failure };
+            for line in pages::written(environment, &Source::of_run(&failure)) {
+                block.push_str(&format!("\n{line}"));
+            }
         }
         block
     }

@@ -46,6 +46,8 @@ pub struct RedisWatch {
     /// The same of hashes. A promotion leaves it as it is: it changes nothing in memory.
     hashes: Mutex<Hashes>,
     names: Mutex<Names>,
+    /// Whether how far replication is is noted.
+    notes_offsets: bool,
 }
 
 /// What is known of locks that are kept in hashes.
@@ -67,6 +69,7 @@ impl RedisWatch {
     ) -> Self {
         let name = world.name(node);
         let names = Mutex::new(Names::with_room(NAMES));
+        let notes_offsets = recorder.keeps_asides();
         RedisWatch {
             node,
             name,
@@ -76,6 +79,7 @@ impl RedisWatch {
             records: Mutex::default(),
             hashes: Mutex::default(),
             names,
+            notes_offsets,
         }
     }
 
@@ -334,7 +338,14 @@ impl Observer for RedisWatch {
                     conductor.notice(Sign::OutputHeld { node: self.node });
                 }
             }
-            Observation::Expiry { origin: Origin::Master, .. } => {}
+            Observation::Fed { offset } if self.notes_offsets => {
+                self.recorder.aside(
+                    &self.name,
+                    None,
+                    What::ReplicationPosition { offset: *offset },
+                );
+            }
+            Observation::Fed { .. } | Observation::Expiry { origin: Origin::Master, .. } => {}
         }
     }
 }

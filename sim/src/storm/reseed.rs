@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::locks::LockFactory;
-use super::{Run, staged};
+use super::{Manner, Run, staged};
 use crate::draw;
 use crate::engine::Engine;
 use crate::history::{EventId, Recorder};
@@ -55,5 +55,5 @@ pub fn run_reseeded(
     factory: &LockFactory,
     reseed: Reseed,
 ) -> Run {
-    staged(plan, engine, factory, Some(reseed))
+    staged(plan, engine, factory, Manner { reseed: Some(reseed), ..Manner::default() })
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use lockstorm::lock::Promises;
 use lockstorm::stock::{Stock, StockServer};
 
+use super::Manner;
 use super::cancelling::Cancelling;
 use super::client::Client;
 use super::conductor::{Conductor, Patience, Stop};
@@ -16,7 +17,7 @@ use super::observe::zookeeper::EnsembleWatch;
 use super::observe::{ConductorCell, RedisWatch, StockWatch};
 use super::place;
 use super::postgres::Cluster;
-use super::reseed::{Lull, Reseed};
+use super::reseed::Lull;
 use super::sentinels;
 use super::shop::Shop;
 use crate::check::Setting;
@@ -73,16 +74,15 @@ struct Scene {
     failure: Arc<OnceLock<String>>,
 }
 
-/// Runs `plan` on `engine`, on this thread, which is this run's alone; with `reseed`, all
-/// draws after an event are others.
+/// Runs `plan` on `engine`, on this thread, which is this run's alone, in this `manner`.
 ///
 /// # Errors
 /// When the lock cannot be built.
-pub fn run(
+pub(super) fn run(
     plan: &Plan,
     engine: &dyn Engine,
     lock_factory: &LockFactory,
-    reseed: Option<Reseed>,
+    manner: Manner,
 ) -> Result<Outcome, String> {
     let names: Vec<Name> = plan.topology.nodes().into_iter().map(Name::from).collect();
     let world = World::new(plan.seed.0, names.iter().cloned());
@@ -90,8 +90,11 @@ pub fn run(
     let _senses = engine.gives_senses().then(|| senses::enter(&world));
     let clock = world.clone();
     let recorder = Recorder::new(move || clock.now_us());
+    if manner.asides {
+        recorder.keep_asides();
+    }
     let lull = Lull::default();
-    if let Some(reseed) = reseed {
+    if let Some(reseed) = manner.reseed {
         // Before anybody else listens: what an event sets off is its future.
         reseed.wait(&recorder, lull.clone());
     }

@@ -114,12 +114,14 @@ pub(super) struct Core {
 
 impl Core {
     pub(super) fn new(stage: &Stage, manner: &Manner) -> Arc<Core> {
+        let mut network = Network::new(&stage.world, stage.links, stage.kernel, manner.tick_us);
+        network.note_with(&stage.recorder);
         Arc::new(Core {
             world: stage.world.clone(),
             recorder: stage.recorder.clone(),
             state: Mutex::new(State {
                 queue: Queue::new(),
-                network: Network::new(&stage.world, stage.links, stage.kernel, manner.tick_us),
+                network,
                 timers: Timers::default(),
                 steps: 0,
                 stuck: None,

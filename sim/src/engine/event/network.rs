@@ -20,12 +20,14 @@
 //! again until an acknowledgement can come back, and ends the connection if none does.
 //!
 //! [`connection`] is what programs do, [`listening`] who listens, [`wire`] sends and
-//! delivers, [`retransmission`] and [`probe`] are the kernels' timers.
+//! delivers, [`retransmission`] and [`probe`] are the kernels' timers, [`told`] notes messages
+//! where somebody wants to see them.
 
 mod connection;
 mod listening;
 mod probe;
 mod retransmission;
+mod told;
 mod wire;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -39,6 +41,8 @@ use super::core::Effects;
 use crate::draw::Draw;
 use crate::engine::world::{NodeId, Touch, World};
 use crate::engine::{Kernel, Links};
+use crate::history::Recorder;
+use crate::history::recorder::AsideId;
 
 pub(super) use connection::{Handshake, Place};
 
@@ -97,6 +101,8 @@ pub(super) struct Packet {
     /// Which end it goes to: 0 connected, 1 listened.
     pub(super) to_side: u8,
     pub(super) content: Content,
+    /// What was noted when it left, if messages are noted.
+    sent: Option<AsideId>,
 }
 
 /// A program's side of a connection, as its kernel keeps it.
@@ -206,6 +212,8 @@ pub(super) struct Network {
     dead: Vec<bool>,
     ephemeral: Vec<u16>,
     messages: u64,
+    /// Where messages are noted, if they are.
+    notes: Option<Recorder>,
 }
 
 impl End {
@@ -237,7 +245,13 @@ impl Network {
             dead: vec![false; nodes],
             ephemeral: vec![EPHEMERAL_FIRST; nodes],
             messages: 0,
+            notes: None,
         }
+    }
+
+    /// Notes messages with `recorder`, if it keeps asides.
+    pub(super) fn note_with(&mut self, recorder: &Recorder) {
+        self.notes = recorder.keeps_asides().then(|| recorder.clone());
     }
 
     /// Segments and their like sent so far.

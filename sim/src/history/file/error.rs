@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::visible::is_hidden;
+
 /// Why a history is refused: `FILE:LINE: what; mend`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct FileError {
@@ -56,7 +58,7 @@ fn shown(text: &str) -> String {
             shown.push('…');
             break;
         }
-        if character.is_control() {
+        if is_hidden(character) {
             shown.extend(character.escape_default());
         } else {
             shown.push(character);

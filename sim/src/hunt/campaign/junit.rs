@@ -8,6 +8,7 @@ use super::markdown::Told;
 use crate::check::Verdict;
 use crate::hunt::book::Book;
 use crate::report::table::Tally;
+use crate::visible::is_hidden;
 
 /// The document.
 pub fn junit(identity: &Identity, book: &Book, told: &[Told]) -> String {
@@ -81,7 +82,9 @@ fn escaped(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\n' | '\t' => out.push(c),
-            c if c.is_control() => out.push('\u{fffd}'),
+            c if is_hidden(c) => out.extend(c.escape_default()),
+            // Not in XML 1.0, however it is written.
+            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }

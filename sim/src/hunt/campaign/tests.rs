@@ -157,6 +157,56 @@ fn what_ci_reads() {
     insta::assert_snapshot!("annotations", annotations::annotations(&told()).join("\n"));
 }
 
+/// What JUnit's readers (Jenkins, GitLab, GitHub's actions) have in common: which elements may
+/// stand in which, and with which attributes.
+const JUNIT: [(&str, &[&str], &[&str]); 7] = [
+    ("testsuites", &["testsuite"], &["name"]),
+    ("testsuite", &["testcase"], &["name", "tests", "failures", "errors", "skipped"]),
+    ("testcase", &["properties", "failure", "skipped"], &["classname", "name"]),
+    ("properties", &["property"], &[]),
+    ("property", &[], &["name", "value"]),
+    ("failure", &[], &["message"]),
+    ("skipped", &[], &["message"]),
+];
+
+#[test]
+fn junit_is_valid_whatever_failures_say() {
+    let hostile = "</failure>]]>\u{0}\u{1b}[2J\u{202e}\u{ffff}\u{fffe}&amp;'\"\n<x a=\"1\">é锁🔒";
+    let mut told = told();
+    told.push(markdown::Told {
+        signature: hostile.to_owned(),
+        label: hostile.to_owned(),
+        reproduce: hostile.to_owned(),
+        block: hostile.to_owned(),
+        ..told[0].clone()
+    });
+    let text = junit::junit(&identity(), &Book::default(), &told);
+    let document = roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{error}"));
+    let elements = || document.root().descendants().filter(roxmltree::Node::is_element);
+    for element in elements() {
+        let name = element.tag_name().name();
+        let known = JUNIT.iter().find(|(known, _, _)| *known == name);
+        let (_, children, attributes) = known.unwrap_or_else(|| panic!("{name} is in no schema"));
+        for child in element.children().filter(roxmltree::Node::is_element) {
+            assert!(children.contains(&child.tag_name().name()), "{child:?} in {name}");
+        }
+        let has: Vec<&str> = element.attributes().map(|attribute| attribute.name()).collect();
+        assert_eq!(has, *attributes, "{name}");
+    }
+    let count = |name: &str| elements().filter(|one| one.tag_name().name() == name).count();
+    let suite = elements().find(|one| one.tag_name().name() == "testsuite").unwrap();
+    for (attribute, counted) in
+        [("tests", "testcase"), ("failures", "failure"), ("skipped", "skipped")]
+    {
+        let said: usize = suite.attribute(attribute).unwrap().parse().unwrap();
+        assert_eq!(said, count(counted), "{attribute}");
+    }
+    assert!(!text.contains(['\u{0}', '\u{1b}', '\u{202e}', '\u{ffff}']));
+    let failures: Vec<_> = elements().filter(|e| e.tag_name().name() == "failure").collect();
+    let last = failures[failures.len() - 1];
+    assert!(last.text().unwrap().ends_with("<x a=\"1\">é锁🔒"), "{:?}", last.text());
+}
+
 /// What a worker might have told.
 fn made_up(step: &Step) -> Summary {
     let (verdict, kinds) = match step.number {

@@ -40,10 +40,41 @@ impl Causes {
             last.note(event);
         }
         let mut causes = Causes(causes);
+        causes.carried_by(history);
         if let Some(subject) = subject {
             causes.let_in(history, subject);
         }
         causes
+    }
+
+    /// Adds the message that brought what one node led another to: the last one that arrived
+    /// on that way after the one and before the other.
+    fn carried_by(&mut self, history: &History) {
+        // By way: when it left and when it arrived, in order of arrival.
+        let mut ways: BTreeMap<(&str, &str), Vec<(EventId, EventId)>> = BTreeMap::new();
+        for event in history.iter() {
+            if let What::MessageDelivered { from } = &event.what
+                && let Some(sent) = event.cause
+            {
+                ways.entry((&**from, &*event.node)).or_default().push((sent, event.id));
+            }
+        }
+        if ways.is_empty() {
+            return;
+        }
+        for event in history.iter().filter(|event| !event.what.is_message()) {
+            let Some(causes) = usize::try_from(event.id.0).ok().and_then(|at| self.0.get_mut(at))
+            else {
+                continue;
+            };
+            let carried = causes.iter().filter_map(|id| history.get(*id)).find_map(|cause| {
+                let way = ways.get(&(&*cause.node, &*event.node))?;
+                let before = way.partition_point(|(_, arrived)| *arrived < event.id);
+                let (sent, arrived) = way[..before].last()?;
+                (cause.node != event.node && *sent > cause.id).then_some(*arrived)
+            });
+            causes.extend(carried);
+        }
     }
 
     /// Of one event.

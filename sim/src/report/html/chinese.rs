@@ -17,6 +17,7 @@ use std::sync::OnceLock;
 use serde::Serialize;
 
 use crate::check::Language;
+use crate::visible::visible;
 
 /// A form of a sentence: English, with `{}` for what differs; Chinese, with `{0}`, `{1}` …
 /// for the same in whatever order.
@@ -53,12 +54,14 @@ impl Both {
     }
 }
 
-/// A name as it is shown: cut where it is too long.
+/// A name as it is shown: cut where it is too long, with nothing hidden in it.
 pub fn bounded(name: &str) -> String {
     cut(name, LONGEST)
 }
 
+/// The beginning of `text`, in which everything is seen: no name turns the writing around it.
 fn cut(text: &str, most: usize) -> String {
+    let text = &*visible(text);
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),

@@ -1,11 +1,20 @@
 //! Chooses the events that a page carries: all of them where they are few, else first what
 //! proves the finding with everything that led to it, then faults and the cluster, then what
-//! is near the violation in time.
+//! is near the violation in time. Of messages, which are most of a run, only those that carried
+//! something of that and those that are nearest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::causes::Causes;
 use crate::history::{Event, EventId, History, What};
+
+/// The most messages that a page carries beside those of the cone.
+const MOST_MESSAGES: usize = 1_500;
+
+/// The most messages that were lost, besides.
+const MOST_LOSSES: usize = 500;
+/// The most replication positions that it carries as events.
+const MOST_POSITIONS: usize = 300;
 
 /// An event that the page carries; `times` of the same kind stand for one, up to `until_us`.
 #[derive(Clone, Copy, Debug)]
@@ -46,15 +55,18 @@ pub fn choose<'a>(
         until_us: event.at_us,
         in_cone: cone.contains(&event.id),
     };
-    if history.events.len() <= most {
-        return history.iter().map(one).collect();
+    let distance = |event: &Event| {
+        let before = window.0.saturating_sub(event.at_us);
+        before.max(event.at_us.saturating_sub(window.1))
+    };
+    let far = far_asides(history, cone, &distance);
+    let is_near = |event: &Event| !far.contains(&event.id);
+    if history.events.len() - far.len() <= most {
+        return history.iter().filter(|event| is_near(event)).map(one).collect();
     }
     let mut kept = collapsed(history, cone);
+    kept.retain(|kept| is_near(kept.event));
     if kept.len() > most {
-        let distance = |event: &Event| {
-            let before = window.0.saturating_sub(event.at_us);
-            before.max(event.at_us.saturating_sub(window.1))
-        };
         let rank = |kept: &Kept<'_>| {
             (
                 if kept.in_cone { 0 } else { class(&kept.event.what) },
@@ -67,6 +79,35 @@ pub fn choose<'a>(
         kept.sort_by_key(|kept| kept.event.id);
     }
     kept
+}
+
+/// The messages and positions that are left out wherever there are others: all but those of the cone and
+/// those nearest to the violation, a sending with its arrival or its loss.
+fn far_asides(
+    history: &History,
+    cone: &BTreeSet<EventId>,
+    distance: &impl Fn(&Event) -> u64,
+) -> BTreeSet<EventId> {
+    let is_sent = |event: &&Event| matches!(event.what, What::MessageSent { .. });
+    let mut sent: Vec<&Event> = history.iter().filter(is_sent).collect();
+    sent.sort_by_cached_key(|event| (!cone.contains(&event.id), distance(event), event.id));
+    let mut near: BTreeSet<EventId> =
+        sent.iter().take(MOST_MESSAGES).map(|event| event.id).collect();
+    let is_loss = |event: &&Event| matches!(event.what, What::MessageLost { .. });
+    let mut losses: Vec<&Event> = history.iter().filter(is_loss).collect();
+    losses.sort_by_cached_key(|event| (distance(event), event.id));
+    near.extend(losses.iter().take(MOST_LOSSES).filter_map(|event| event.cause));
+    let of = |event: &Event| event.cause.filter(|_| event.what.is_message()).unwrap_or(event.id);
+    let is_far = |event: &&Event| {
+        event.what.is_message() && !cone.contains(&event.id) && !near.contains(&of(event))
+    };
+    let mut far: BTreeSet<EventId> = history.iter().filter(is_far).map(|event| event.id).collect();
+    // How far replication is has a track of its own.
+    let is_position = |event: &&Event| matches!(event.what, What::ReplicationPosition { .. });
+    let mut positions: Vec<&Event> = history.iter().filter(is_position).collect();
+    positions.sort_by_cached_key(|event| (!cone.contains(&event.id), distance(event), event.id));
+    far.extend(positions.iter().skip(MOST_POSITIONS).map(|event| event.id));
+    far
 }
 
 /// The same refusal over and over is one event with a number.
@@ -112,6 +153,7 @@ fn class(what: &What) -> u8 {
         | What::StockCounted { .. } => 1,
         What::MessageSent { .. }
         | What::MessageDelivered { .. }
+        | What::MessageLost { .. }
         | What::RecordReplicated { .. }
         | What::RecordUnreplicated { .. }
         | What::ReplicationPosition { .. }
@@ -158,5 +200,33 @@ mod tests {
         let few = choose(&history, &cone, (2_000, 2_010), 10);
         assert_eq!(few.len(), 10);
         assert_eq!(few.iter().filter(|kept| kept.in_cone).count(), 2);
+    }
+
+    #[test]
+    fn of_messages_those_nearest_to_the_violation_stay_with_both_their_ends() {
+        let at = |id: u64, cause, what| Event {
+            id: EventId(id),
+            at_us: id,
+            node: "app-1".into(),
+            cause,
+            what,
+        };
+        let mut events = Vec::new();
+        for n in 0..10_000 {
+            let sent = What::MessageSent { to: "redis-1".into(), message: "SET".to_owned() };
+            events.push(at(2 * n, None, sent));
+            let end = match n % 2 {
+                0 => What::MessageDelivered { from: "app-1".into() },
+                _ => What::MessageLost { how: "the link is cut".to_owned() },
+            };
+            events.push(at(2 * n + 1, Some(EventId(2 * n)), end));
+        }
+        let history = History { events, ended_us: 20_000, ..History::default() };
+        let cone = [EventId(0), EventId(1)].into();
+        let kept = choose(&history, &cone, (10_000, 10_010), 10_000);
+        assert_eq!(kept.len(), 2 * MOST_MESSAGES);
+        let ids: Vec<u64> = kept.iter().map(|kept| kept.event.id.0).collect();
+        assert!(ids.contains(&0) && ids.contains(&1) && ids.contains(&10_005));
+        assert!(kept.chunks(2).all(|pair| pair[1].event.cause == Some(pair[0].event.id)));
     }
 }

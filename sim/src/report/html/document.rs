@@ -243,7 +243,7 @@ impl Document {
             lanes: lanes.lanes,
             bars,
             bars_left_out,
-            cliff: source.explained.map(CliffFacts::of),
+            cliff: source.explained.map(|explained| CliffFacts::of(explained, source)),
         }
     }
 }
@@ -373,7 +373,8 @@ impl Found {
 }
 
 impl CliffFacts {
-    fn of(explained: &crate::explain::Explained) -> CliffFacts {
+    fn of(explained: &crate::explain::Explained, source: &Source<'_>) -> CliffFacts {
+        let id = |event: EventId| source.renumbered(event).0;
         let side = |moment: &Moment| PairSide {
             at: time(moment.at_us),
             what: Both::of(&moment.name),
@@ -384,14 +385,14 @@ impl CliffFacts {
             points: (explained.cliff.points.iter())
                 .map(|point| CliffPoint {
                     step: point.step,
-                    event: point.event.map(|event| event.0),
+                    event: point.event.map(id),
                     at: time(point.at_us),
                     stormy: point.stormy,
                     calm: point.calm,
                 })
                 .collect(),
             decisive: explained.cliff.decisive.as_ref().map(|decisive| Decisive {
-                event: decisive.event.0,
+                event: id(decisive.event),
                 at: time(decisive.at_us),
                 what: Both::of(&decisive.name),
                 before: decisive.before,
@@ -441,7 +442,7 @@ fn event(kept: &Kept<'_>, lanes: &Lanes<'_>, causes: &Causes) -> Value {
 }
 
 /// Cuts texts and lists, leaves out what is null, and writes as text what no script counts.
-fn within_bounds(value: Value) -> Value {
+pub(in crate::report) fn within_bounds(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(bounded(&text)),
         Value::Array(items) => items.into_iter().take(MOST_ITEMS).map(within_bounds).collect(),

@@ -3,8 +3,8 @@
 
 use crate::check::{Judgement, Setting, Verdict};
 use crate::explain::Explained;
-use crate::history::History;
 use crate::history::file::Recorded;
+use crate::history::{Event, EventId, History};
 use crate::plan::{Fence, Plan, file, scenario};
 use crate::report::block::Failure;
 use crate::storm::confirm::Confirmation;
@@ -87,6 +87,14 @@ impl<'a> Source<'a> {
             confirmation: None,
             explained: None,
         }
+    }
+
+    /// What the history here calls the event that the plain run calls `id`: asides stand
+    /// between the events of a run that was made to be shown.
+    pub fn renumbered(&self, id: EventId) -> EventId {
+        let is_plain = |event: &&Event| !event.what.is_aside();
+        let position = usize::try_from(id.0).unwrap_or(usize::MAX);
+        self.history.iter().filter(is_plain).nth(position).map_or(id, |event| event.id)
     }
 
     /// The verdict: two traces override whatever the run seemed to say.

@@ -132,6 +132,11 @@ pub enum Observation<'a> {
         /// The fields of the hashes that it has now: key, field, value.
         fields: Vec<(&'a [u8], &'a [u8], &'a [u8])>,
     },
+    /// The server's replication stream has grown: it wrote, or followed.
+    Fed {
+        /// Its replication offset now, bytes.
+        offset: u64,
+    },
     /// Replication output was held back because draining is stalled.
     OutputHeld {
         /// How much is held for the slowest replica, bytes.

@@ -125,6 +125,9 @@ impl Shared {
     /// Appends to the replication stream and lets the replicas' tasks know.
     pub(super) fn feed(&self, state: &mut State, bytes: &[u8]) {
         state.replication.feed(bytes);
+        if state.replication.is_fed() {
+            self.observer.observe(&Observation::Fed { offset: state.replication.offset });
+        }
         self.note_held(state);
     }
 

@@ -115,7 +115,13 @@ impl Network {
             let first = sender.undelivered.iter().next();
             if let Some((number, segment)) = first.map(|(number, segment)| (*number, segment)) {
                 let content = Content::Segment(number, segment.clone());
-                let packet = Packet { connection: index, generation, to_side: 1 - side, content };
+                let packet = Packet {
+                    connection: index,
+                    generation,
+                    to_side: 1 - side,
+                    content,
+                    sent: None,
+                };
                 self.launch(queue, world, packet, effects);
             }
             return self.back_off(queue, now_us, place, state);
@@ -137,7 +143,8 @@ impl Network {
         let again = std::mem::take(&mut sender.undelivered);
         for (number, segment) in again {
             let content = Content::Segment(number, segment);
-            let packet = Packet { connection: index, generation, to_side: 1 - side, content };
+            let packet =
+                Packet { connection: index, generation, to_side: 1 - side, content, sent: None };
             self.launch(queue, world, packet, effects);
         }
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::told::Loss;
 use super::{Connection, Content, Handshake, Network, Packet, Place, Segment};
 use crate::engine::event::core::{Effects, Step};
 use crate::engine::event::queue::Queue;
@@ -25,9 +26,11 @@ impl Network {
         let to = connection.ends[usize::from(to_side)].node;
         if self.is_cut(from, to) {
             effects.touch(Touch::Cut { from, to });
+            let sent = self.note_sent(from, to, &content);
+            self.note_lost(sent, from, Loss::Cut);
             return;
         }
-        let packet = Packet { connection: index, generation, to_side, content };
+        let packet = Packet { connection: index, generation, to_side, content, sent: None };
         self.launch(queue, world, packet, effects);
     }
 
@@ -60,11 +63,15 @@ impl Network {
         let waits = !sender.undelivered.is_empty() && (is_blocked || !self.is_cut(to, from));
         if !waits && !self.is_cut(from, to) {
             let content = Content::Segment(number, segment);
-            let packet = Packet { connection: index, generation, to_side, content };
+            let packet = Packet { connection: index, generation, to_side, content, sent: None };
             return self.launch(queue, world, packet, effects);
         }
         if self.is_cut(from, to) {
             effects.touch(Touch::Cut { from, to });
+            if !waits && self.notes.is_some() {
+                let sent = self.note_sent(from, to, &Content::Segment(number, segment.clone()));
+                self.note_lost(sent, from, Loss::Cut);
+            }
         }
         self.keep_undelivered(queue, world, (index, generation, 1 - to_side), number, segment);
     }
@@ -74,7 +81,7 @@ impl Network {
         &mut self,
         queue: &mut Queue<Step>,
         world: &World,
-        packet: Packet,
+        mut packet: Packet,
         effects: &mut Effects,
     ) {
         let Some(connection) = self.connection(packet.connection, packet.generation) else {
@@ -82,6 +89,7 @@ impl Network {
         };
         let from = connection.ends[usize::from(1 - packet.to_side)].node;
         let to = connection.ends[usize::from(packet.to_side)].node;
+        packet.sent = self.note_sent(from, to, &packet.content);
         if self.extra_us[self.link(from, to)] > 0 {
             effects.touch(Touch::Slowed { from, to });
         }
@@ -148,7 +156,7 @@ impl Network {
         packet: Packet,
         effects: &mut Effects,
     ) {
-        let Packet { connection: index, generation, to_side, content } = packet;
+        let Packet { connection: index, generation, to_side, content, sent } = packet;
         let Some(connection) = self.connection(index, generation) else { return };
         let from = connection.ends[usize::from(1 - to_side)].node;
         let receiver = &connection.ends[usize::from(to_side)];
@@ -159,12 +167,14 @@ impl Network {
             if is_cut {
                 effects.touch(Touch::Cut { from, to });
             }
+            self.note_lost(sent, from, if is_cut { Loss::Cut } else { Loss::Down });
             if let Content::Segment(number, segment) = content {
                 let place = (index, generation, 1 - to_side);
                 self.keep_undelivered(queue, world, place, number, segment);
             }
             return;
         }
+        self.note_delivered(sent, from, to);
         let place = (index, generation, to_side);
         if let Content::Segment(number, segment) = &content {
             let sender = (index, generation, 1 - to_side);
