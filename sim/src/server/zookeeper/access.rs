@@ -3,6 +3,7 @@
 //! A client is whoever its address says and whoever it has proved to be with a password
 //! (`addauth digest name:password`). There is no superuser, no SASL, no certificate.
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use base64::Engine as _;
@@ -10,6 +11,20 @@ use sha1::{Digest as _, Sha1};
 
 use super::code::Code;
 use super::records::{Access, Identity};
+
+/// No list has more entries than a request has room for, though one entry may stand for all
+/// identities of who asks.
+const MOST_ENTRIES: usize = 100_000;
+
+/// What a list counts for in the tree, bytes: nothing if it is the one that nearly every
+/// znode has.
+pub(super) fn size_bytes(list: &[Access]) -> usize {
+    let entry = |access: &Access| 64 + access.who.scheme.len() + access.who.id.len();
+    match list {
+        [only] if *only == Access::open() => 0,
+        list => list.iter().map(entry).sum(),
+    }
+}
 
 /// Whoever knows `name:password`, as access lists name them
 /// (`DigestAuthenticationProvider.generateDigest`).
@@ -47,9 +62,13 @@ fn is_meant(access: &Access, identities: &[Identity]) -> bool {
 /// (`PrepRequestProcessor.fixupACL`).
 pub(super) fn settle(wanted: &[Access], identities: &[Identity]) -> Result<Vec<Access>, Code> {
     let mut settled = Vec::new();
-    for (index, access) in wanted.iter().enumerate() {
-        if wanted[..index].contains(access) {
+    let mut met = BTreeSet::new();
+    for access in wanted {
+        if !met.insert(access) {
             continue;
+        }
+        if settled.len() > MOST_ENTRIES {
+            return Err(Code::INVALID_ACL);
         }
         let who = &access.who;
         match who.scheme.as_str() {

@@ -27,6 +27,9 @@ use super::session::{Owner, password};
 use super::state::{Client, Role, Shared, Stage, State};
 use super::{ensemble, reply, words};
 
+/// As who a connection may be known at once; then it is closed.
+const MOST_IDENTITIES: usize = 1_000;
+
 /// Serves a connection until either side ends it.
 pub(super) async fn serve(shared: Arc<Shared>, stream: Stream) {
     let peer = stream.peer_addr();
@@ -395,6 +398,9 @@ fn authenticate(
         }
         return Ok(());
     };
+    if client.identities.len() >= MOST_IDENTITIES {
+        return Err(Closed);
+    }
     if !client.identities.contains(&identity) {
         let all = client.identities.iter().cloned().chain([identity]);
         client.identities = all.collect();

@@ -51,6 +51,8 @@ pub enum Observation<'a> {
         zxid: i64,
         /// The epoch of the leader that it last synchronised with.
         epoch: i64,
+        /// The newest transactions of its log, in order, decided or not.
+        log: &'a [i64],
     },
     /// The leader made a transaction of a request and sent it out.
     Proposed {

@@ -332,6 +332,11 @@ fn fire(shared: &Shared, state: &mut State, effects: &[Effect]) {
 
 fn answer_read(shared: &Shared, state: &mut State, request: &Request) {
     let Some(id) = request.client else { return };
+    if state.clients.get(&id).is_none_or(|client| client.killed) {
+        // Nobody hears it; and what it asked for before it went may be much work.
+        uncount(shared, state, request);
+        return;
+    }
     let mut body = Writer::new();
     let result = match request.refused {
         Some(code) => Err(code),

@@ -237,7 +237,8 @@ impl Draft<'_, '_> {
         if !matches!(parent.owner, 0 | CONTAINER_OWNER) {
             return Err(Code::NO_CHILDREN_FOR_EPHEMERALS);
         }
-        self.room_for(path.len() + create.data.as_ref().map_or(0, Vec::len))?;
+        let data = create.data.as_ref().map_or(0, Vec::len);
+        self.room_for(path.len() + data + access::size_bytes(&list))?;
         parent.cversion = parent.cversion.wrapping_add(1);
         parent.child_count += 1;
         let parent_cversion = parent.cversion;
@@ -313,6 +314,7 @@ impl Draft<'_, '_> {
         let mut facts = self.facts(path)?;
         self.check_access(&facts, permission::ADMIN)?;
         let version = next_version(facts.aversion, version)?;
+        self.room_for(access::size_bytes(&list))?;
         facts.aversion = version;
         facts.access = Arc::from(list.as_slice());
         self.changes.insert(path.to_owned(), Some(facts));

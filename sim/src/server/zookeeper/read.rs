@@ -36,7 +36,7 @@ pub(super) fn answer(
             let (path, watch) = (reader.text()?, reader.boolean()?);
             look(state, request, request.kind, &path, watch.then_some(id), body)
         }
-        kind::MULTI_READ => multi_read(state, request, reader, body),
+        kind::MULTI_READ => multi_read(shared, state, request, reader, body),
         kind::GET_ACL => get_access(state, request, reader, body),
         kind::GET_ALL_CHILDREN_NUMBER => {
             let path = reader.text()?;
@@ -114,8 +114,9 @@ fn write_node(kind: i32, node: &Node, body: &mut Writer) {
     }
 }
 
-/// Each part is answered for itself.
+/// Each part is answered for itself. Whoever asks for more than may wait for a client is closed.
 fn multi_read(
+    shared: &Shared,
     state: &mut State,
     request: &Request,
     reader: &mut Reader<'_>,
@@ -131,6 +132,13 @@ fn multi_read(
         reader.boolean()?;
     }
     for (kind, path) in wanted {
+        if body.bytes().len() > shared.settings.output_limit_bytes {
+            // A few bytes may ask for a megabyte: nobody would be sent the whole.
+            if let Some(client) = request.client.and_then(|id| state.clients.get_mut(&id)) {
+                client.kill();
+            }
+            return Err(Code::MARSHALLING);
+        }
         let mut part = Writer::new();
         match look(state, request, kind, &path, None, &mut part) {
             Ok(()) => {

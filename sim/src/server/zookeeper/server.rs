@@ -163,13 +163,14 @@ pub(super) async fn recover(shared: &Shared) -> io::Result<()> {
     if !shared.ensemble.is_alone() {
         state.tree.set_config(&shared.ensemble.config_text(), 0);
     }
+    let log: Vec<i64> = found.newest.iter().map(|transaction| transaction.zxid()).collect();
     state.commit_log = found.newest.into();
     state.accepted_epoch = found.accepted_epoch;
     state.current_epoch = found.current_epoch;
     state.undecided.clear();
     state.log.rolls = true;
     let (zxid, epoch) = (state.tree.last_zxid, found.current_epoch);
-    shared.tell(&Observation::Recovered { zxid, epoch });
+    shared.tell(&Observation::Recovered { zxid, epoch, log: &log });
     Ok(())
 }
 

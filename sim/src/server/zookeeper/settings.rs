@@ -51,7 +51,8 @@ pub struct Settings {
     pub tree_limit_bytes: usize,
     /// How much may wait for a client that does not read, bytes; then it is closed.
     pub output_limit_bytes: usize,
-    /// How many watches one connection may have; then it is closed.
+    /// How many watches one connection may have; then it is closed. One of a path of more
+    /// than 256 bytes counts for several.
     pub watch_limit: usize,
     /// The longest message between servers, bytes.
     pub packet_limit_bytes: usize,

@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::access;
 use super::code::{Code, kind};
 use super::path;
 use super::records::{Access, Stat, permission};
@@ -50,7 +51,8 @@ impl Node {
     }
 
     fn bytes(&self, path: &str) -> usize {
-        path.len() + self.data.as_ref().map_or(0, |data| data.len()) + NODE_BYTES
+        let data = self.data.as_ref().map_or(0, |data| data.len());
+        path.len() + data + access::size_bytes(&self.access) + NODE_BYTES
     }
 }
 
@@ -242,11 +244,7 @@ impl Tree {
                 outcome.path = Some(path.clone());
             }
             Change::SetAccess { path, access, version } => {
-                if let Some(node) = self.node_mut(path) {
-                    node.access = Arc::from(access.as_slice());
-                    node.stat.aversion = *version;
-                    outcome.stat = Some(node.stat());
-                }
+                outcome.stat = self.set_access(path, access, *version);
                 outcome.path = Some(path.clone());
             }
             Change::Check { path, .. } => outcome.path = Some(path.clone()),
@@ -362,6 +360,16 @@ impl Tree {
         let (stat, after, data) = (node.stat(), node.bytes(path), node.data.clone());
         self.bytes = self.bytes.saturating_sub(before) + after;
         effects.push(Effect::Changed { path: path.to_owned(), data, version });
+        Some(stat)
+    }
+
+    fn set_access(&mut self, path: &str, list: &[Access], version: i32) -> Option<Stat> {
+        let node = self.node_mut(path)?;
+        let before = node.bytes(path);
+        node.access = Arc::from(list);
+        node.stat.aversion = version;
+        let (stat, after) = (node.stat(), node.bytes(path));
+        self.bytes = self.bytes.saturating_sub(before) + after;
         Some(stat)
     }
 

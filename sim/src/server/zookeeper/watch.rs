@@ -13,6 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::path;
 use super::tree::{Effect, Tree};
 
+/// A path counts for another watch with each so many bytes.
+const WEIGHT_BYTES: usize = 256;
+
 /// What happened to a znode, as the number on the wire (`EventType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventKind {
@@ -61,10 +64,17 @@ pub(super) struct Event {
     pub(super) path: String,
 }
 
+/// How many watches one of this path counts for.
+fn weight(path: &str) -> usize {
+    1 + path.len() / WEIGHT_BYTES
+}
+
 #[derive(Debug, Default)]
 struct Table {
     by_path: BTreeMap<String, BTreeMap<u64, Mode>>,
     by_connection: BTreeMap<u64, BTreeSet<String>>,
+    /// What the watches of a connection count for.
+    weights: BTreeMap<u64, usize>,
     /// How many of them are recursive.
     recursive: usize,
 }
@@ -75,7 +85,9 @@ impl Table {
         let before = watchers.insert(connection, mode);
         self.recursive += usize::from(mode == Mode::Recursive);
         self.recursive -= usize::from(before == Some(Mode::Recursive));
-        self.by_connection.entry(connection).or_default().insert(path.to_owned());
+        if self.by_connection.entry(connection).or_default().insert(path.to_owned()) {
+            *self.weights.entry(connection).or_insert(0) += weight(path);
+        }
     }
 
     fn remove(&mut self, path: &str, connection: u64) -> bool {
@@ -87,8 +99,13 @@ impl Table {
         }
         if let Some(paths) = self.by_connection.get_mut(&connection) {
             paths.remove(path);
-            if paths.is_empty() {
+            let is_empty = paths.is_empty();
+            if let Some(total) = self.weights.get_mut(&connection) {
+                *total = total.saturating_sub(weight(path));
+            }
+            if is_empty {
                 self.by_connection.remove(&connection);
+                self.weights.remove(&connection);
             }
         }
         true
@@ -199,9 +216,9 @@ impl Watches {
         self.data.by_connection.iter().map(|(connection, paths)| (*connection, paths))
     }
 
-    /// How many watches a connection has.
+    /// How many watches a connection has; one of a long path counts for more than one.
     pub(super) fn count(&self, connection: u64) -> usize {
-        let count = |table: &Table| table.by_connection.get(&connection).map_or(0, BTreeSet::len);
+        let count = |table: &Table| table.weights.get(&connection).copied().unwrap_or(0);
         count(&self.data) + count(&self.children)
     }
 

@@ -2,7 +2,9 @@
 //! same transactions in the same order, each epoch has one leader, and none that a client was
 //! told of is lost.
 //!
-//! It sees each server's log as the server tells it (logged, cut off), and what it applies.
+//! It sees each server's log as the server tells it (found on its disk, logged, cut off), and
+//! what it applies. What is in a log and decided by nobody must be gone before its server goes
+//! on from there: a follower that cuts nothing off when it should has a tree of its own.
 //! Junqueira, Reed, Serafini: "Zab: High-performance broadcast for primary-backup systems",
 //! 2011, names the properties: integrity and agreement (one transaction of a number), total
 //! order, primary order (no epoch with two leaders), and that a leader begins with all that
@@ -11,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::history::Name;
-use crate::server::zookeeper::observe::Observation;
+use crate::server::zookeeper::observe::{Means, Observation};
 
 /// No more breaks than so many are told of: one is enough to fail a run.
 const MOST: usize = 8;
@@ -23,6 +25,12 @@ struct Server {
     logged: i64,
     /// The newest that it applied as decided, since it was started or synchronised.
     applied: i64,
+    /// What its log has and nobody is known to have decided; what was decided since is taken
+    /// out when it is looked at.
+    undecided: BTreeSet<i64>,
+    /// The newest transaction of the tree that it was sent as a whole, in which may be what it
+    /// has no log of.
+    sent_up_to: i64,
 }
 
 /// What is known of an ensemble.
@@ -51,8 +59,12 @@ impl Broadcast {
         match observation {
             Observation::Proposed { zxid, bytes } => breaks.extend(self.is(*zxid, bytes)),
             Observation::Logged { zxid } => {
+                let is_decided = self.decided.contains(zxid);
                 let server = self.server(name);
                 server.logged = server.logged.max(*zxid);
+                if !is_decided {
+                    server.undecided.insert(*zxid);
+                }
             }
             Observation::Committed { zxid } => {
                 self.decided.insert(*zxid);
@@ -66,11 +78,14 @@ impl Broadcast {
             Observation::Acknowledged { zxid, .. } => {
                 self.acknowledged = self.acknowledged.max(*zxid);
             }
-            Observation::Recovered { zxid, .. } => {
+            Observation::Recovered { zxid, log, .. } => {
+                let undecided = log.iter().filter(|zxid| !self.decided.contains(zxid));
+                let undecided = undecided.copied().collect();
                 let server = self.server(name);
                 (server.logged, server.applied) = (*zxid, 0);
+                server.undecided = undecided;
             }
-            Observation::Synchronised { zxid, lost, .. } => {
+            Observation::Synchronised { zxid, means, lost, .. } => {
                 let cut = lost.iter().find(|zxid| self.decided.contains(zxid));
                 breaks.extend(cut.map(|zxid| {
                     format!("{zxid:#x}, which was decided, was cut off from a server's log")
@@ -78,6 +93,11 @@ impl Broadcast {
                 // What it was sent it has yet to apply.
                 let server = self.server(name);
                 (server.logged, server.applied) = (*zxid, 0);
+                server.undecided.retain(|zxid| !lost.contains(zxid));
+                if *means == Means::Snapshot {
+                    server.undecided.clear();
+                    server.sent_up_to = *zxid;
+                }
             }
             Observation::Leading { epoch } => breaks.extend(self.leads(name, *epoch)),
             _ => {}
@@ -103,7 +123,18 @@ impl Broadcast {
     /// A server applies what is decided: nothing twice, and nothing left out.
     fn applied(&mut self, name: &Name, zxid: i64) -> Option<String> {
         self.decided.insert(zxid);
-        let before = std::mem::replace(&mut self.server(name).applied, zxid);
+        let Broadcast { servers, decided, .. } = self;
+        let server = servers.entry(name.clone()).or_default();
+        server.undecided.retain(|zxid| !decided.contains(zxid));
+        if let Some(nobodys) = server.undecided.range(..zxid).next().copied() {
+            // Told once.
+            server.undecided.clear();
+            server.applied = zxid;
+            return Some(format!(
+                "{zxid:#x} was applied behind {nobodys:#x}, which nobody decided"
+            ));
+        }
+        let before = std::mem::replace(&mut server.applied, zxid);
         if before >= zxid {
             return Some(format!("{zxid:#x} was applied after {before:#x}"));
         }
@@ -124,6 +155,14 @@ impl Broadcast {
         let server = self.server(name);
         // All of its log is decided by that, and applied.
         server.applied = server.logged;
+        let (log, sent_up_to) = (std::mem::take(&mut server.undecided), server.sent_up_to);
+        self.decided.extend(log);
+        // What was in a tree that it was sent is decided as well, and not known one by one:
+        // of the others' logs nothing that may have been in it is held against them.
+        for other in self.servers.values_mut() {
+            other.undecided = other.undecided.split_off(&(sent_up_to + 1));
+        }
+        let server = self.server(name);
         let (has, acknowledged) = (server.logged, self.acknowledged);
         (has < acknowledged).then(|| {
             format!(
@@ -164,7 +203,7 @@ mod tests {
             (A, applied(1, b"x")),
             (B, applied(1, b"x")),
             (A, Observation::Acknowledged { zxid: 1, session: 1, xid: 1, code: 0 }),
-            (B, Observation::Recovered { zxid: 1, epoch: 1 }),
+            (B, Observation::Recovered { zxid: 1, epoch: 1, log: &[1] }),
             (B, Observation::Leading { epoch: 2 }),
             (B, applied(2, b"y")),
         ];
@@ -184,6 +223,22 @@ mod tests {
             (A, applied(3, b"3")),
         ];
         assert_eq!(breaks(&gap), ["0x2 was left out before 0x3"]);
+        let log = &[1, 2];
+        let kept = |lost| {
+            let (leader, means) = (2, Means::Truncation);
+            [
+                (A, Observation::Logged { zxid: 1 }),
+                (A, Observation::Logged { zxid: 2 }),
+                (A, Observation::Recovered { zxid: 2, epoch: 1, log }),
+                (B, Observation::Logged { zxid: 1 }),
+                (B, Observation::Leading { epoch: 2 }),
+                (A, Observation::Synchronised { leader, means, zxid: 1, lost }),
+                (A, applied(0x10, b"x")),
+            ]
+        };
+        assert_eq!(breaks(&kept(&[2])), [""; 0]);
+        let expected = "0x10 was applied behind 0x2, which nobody decided";
+        assert_eq!(breaks(&kept(&[])), [expected]);
         let rivals =
             [(A, Observation::Leading { epoch: 1 }), (B, Observation::Leading { epoch: 1 })];
         assert_eq!(breaks(&rivals), ["epoch 1 has two leaders, zk-1 and zk-2"]);

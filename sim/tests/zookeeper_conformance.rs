@@ -1,0 +1,397 @@
+//! Drawn sequences to our servers and to real ones of ZooKeeper 3.8: the same answers, events
+//! in the same places.
+//!
+//! Each sequence has a seed and three sessions that take turns; what a session sends in a
+//! turn, it sends at once. After each turn every session says `sync`, so that what a turn did
+//! has come to every server and every watcher before the next: what is left open (which of
+//! two servers is faster) is not compared. Numbers of sequences by `ZOOKEEPER_SEQUENCES`
+//! (default 60), one sequence by `ZOOKEEPER_SEED`. What may differ is in
+//! `zookeeper_support/transcript.rs`, what does differ in `docs/conformance.md`.
+
+mod zookeeper_support;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use lockstorm::Host;
+use lockstorm_sim::server::zookeeper::code::kind;
+use zookeeper_support::ask::{Ask, Drawer};
+use zookeeper_support::draw::Draw;
+use zookeeper_support::on_tokio;
+use zookeeper_support::servers::{Ours, Real};
+use zookeeper_support::transcript::{self, Names};
+use zookeeper_support::wire::{Hello, Wire, event_of, reply_of, request};
+
+/// How long an answer may take before it counts as none.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// How many sessions take turns.
+const SESSIONS: usize = 3;
+/// How many turns a sequence has.
+const TURNS: usize = 24;
+
+/// What a session does in its turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Act {
+    Ask(Vec<Ask>),
+    /// Its connection ends without a word; its session is left.
+    Drop,
+    /// It goes on at this server (counted from its own), with the old connection still open.
+    Move {
+        by: usize,
+    },
+    /// It tries to go on with a wrong password.
+    Mistake,
+    /// It tries to connect having seen what no server has.
+    Ahead,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Turn {
+    who: usize,
+    act: Act,
+}
+
+fn sequence(seed: u64) -> Vec<Turn> {
+    let root = root(seed);
+    let draw = &mut Draw::new(seed, "sequence");
+    let mut turns = Vec::new();
+    for _ in 0..TURNS {
+        let who = draw.below(SESSIONS);
+        let mut drawer = Drawer { draw, root: &root };
+        let act = match drawer.draw.below(40) {
+            0 => Act::Drop,
+            1 => Act::Move { by: drawer.draw.below(3) },
+            2 if drawer.draw.one_in(2) => Act::Mistake,
+            2 => Act::Ahead,
+            3..=6 => Act::Ask(vec![drawer.out_of_turn()]),
+            _ => {
+                let count = 1 + drawer.draw.below(4);
+                Act::Ask((0..count).map(|_| drawer.in_turn()).collect())
+            }
+        };
+        turns.push(Turn { who, act });
+    }
+    turns
+}
+
+fn root(seed: u64) -> String {
+    format!("/q{seed}")
+}
+
+/// A client: its connection, and its session, which may outlive that.
+#[derive(Default)]
+struct Client {
+    wire: Option<Wire>,
+    session: Option<Hello>,
+    server: usize,
+    opened: usize,
+}
+
+/// A sequence as it runs on one set of servers.
+struct Bench<'a> {
+    host: Host,
+    addresses: &'a [String],
+    names: Names,
+    clients: Vec<Client>,
+    /// What the turn has shown so far.
+    lines: Vec<String>,
+}
+
+fn letter(who: usize) -> char {
+    char::from(b'A' + who as u8)
+}
+
+impl<'a> Bench<'a> {
+    async fn new(addresses: &'a [String], seed: u64) -> Bench<'a> {
+        let clients = (0..SESSIONS).map(|who| Client {
+            server: (who + seed as usize) % addresses.len(),
+            ..Client::default()
+        });
+        let mut bench = Bench {
+            host: Host::tokio("client"),
+            addresses,
+            names: Names::default(),
+            clients: clients.collect(),
+            lines: Vec::new(),
+        };
+        bench.connect(0).await;
+        let wire = bench.clients[0].wire.as_mut().expect("a server that serves");
+        let first = wire.create(&root(seed), b"", 0).await.unwrap();
+        bench.names.base = first.zxid;
+        bench
+    }
+
+    fn note(&mut self, who: usize, text: &str) {
+        self.lines.push(format!("{} {text}", letter(who)));
+    }
+
+    /// Connects with the session that there is, or with a new one.
+    async fn connect(&mut self, who: usize) {
+        if self.clients[who].wire.is_some() {
+            return;
+        }
+        let wanted = [10_000, 20_000, 30_000, 100_000, 8_000][(who + self.clients[who].opened) % 5];
+        let mut hello = self.clients[who].session.clone().unwrap_or_else(|| Hello::new(wanted));
+        if (who + self.clients[who].opened) % 4 == 3 {
+            // An old client, which knows of no servers that only read.
+            hello.read_only = None;
+        }
+        let is_new = hello.session == 0;
+        let Some(wire) = self.greet(who, &hello).await else { return };
+        let client = &mut self.clients[who];
+        if is_new {
+            client.opened += 1;
+            let name = format!("{}{}", letter(who), client.opened);
+            self.names.sessions.insert(wire.session, name);
+        }
+        client.session = Some(wire.resumption());
+        client.wire = Some(wire);
+    }
+
+    /// Says hello; `None` if that is refused.
+    async fn greet(&mut self, who: usize, hello: &Hello) -> Option<Wire> {
+        let address = &self.addresses[self.clients[who].server];
+        let mut wire = Wire::connect(&self.host, address).await.unwrap();
+        let welcome = self.host.timeout(PATIENCE, wire.hello(hello)).await;
+        let Ok(welcome) = welcome else {
+            self.note(who, "hello: silence");
+            return None;
+        };
+        let Ok(Some(welcome)) = welcome else {
+            self.note(who, "hello: closed");
+            return None;
+        };
+        let is_named = welcome.password.iter().any(|byte| *byte != 0);
+        let line =
+            format!("hello: {} ms, password {is_named}, {:?}", welcome.timeout_ms, welcome.rest);
+        self.note(who, &line);
+        (welcome.session != 0).then_some(wire)
+    }
+
+    /// Reads until so many asks are answered.
+    async fn hear(&mut self, who: usize, wire: &mut Wire, asks: &[Ask]) -> bool {
+        let mut left = asks;
+        while let Some((ask, rest)) = left.split_first() {
+            let Some(frame) = wire.frame_within(PATIENCE).await else {
+                self.note(who, &format!("silence: {ask:?}"));
+                return false;
+            };
+            let Some(frame) = frame else {
+                self.note(who, "closed");
+                return false;
+            };
+            let Some(reply) = reply_of(&frame) else {
+                self.note(who, "a frame that is no reply");
+                return false;
+            };
+            match event_of(&reply) {
+                Some(event) => self.note(who, &transcript::event(&event)),
+                None => {
+                    let told = self.names.reply(ask, &reply);
+                    self.note(who, &told);
+                    left = rest;
+                }
+            }
+        }
+        true
+    }
+
+    async fn ask(&mut self, who: usize, asks: &[Ask]) {
+        self.connect(who).await;
+        let Some(mut wire) = self.clients[who].wire.take() else { return };
+        let mut bytes = Vec::new();
+        for ask in asks {
+            let xid = ask.fixed_xid().unwrap_or_else(|| wire.draw_xid());
+            bytes.extend(request(xid, ask.kind(), &ask.body(self.names.base)));
+        }
+        let lives = wire.write(&bytes).await.is_ok() && self.hear(who, &mut wire, asks).await;
+        if asks.contains(&Ask::CloseSession) {
+            self.clients[who].session = None;
+            match wire.frame_within(PATIENCE).await {
+                Some(None) => self.note(who, "closed"),
+                _ => self.note(who, "not closed"),
+            }
+        } else if lives {
+            self.clients[who].wire = Some(wire);
+        }
+    }
+
+    async fn act(&mut self, turn: &Turn) {
+        let who = turn.who;
+        match &turn.act {
+            Act::Ask(asks) => self.ask(who, asks).await,
+            Act::Drop => self.clients[who].wire = None,
+            Act::Move { by } => {
+                self.connect(who).await;
+                let old = self.clients[who].wire.take();
+                let client = &mut self.clients[who];
+                client.server = (client.server + by) % self.addresses.len();
+                self.connect(who).await;
+                if let Some(mut old) = old {
+                    // What it says too late through the old one.
+                    let late = Ask::Delete { path: "/none".to_owned(), version: -1 };
+                    let bytes = request(old.draw_xid(), late.kind(), &late.body(0));
+                    let _ = old.write(&bytes).await;
+                    self.hear(who, &mut old, &[late]).await;
+                }
+            }
+            Act::Mistake => {
+                self.connect(who).await;
+                self.clients[who].wire = None;
+                let Some(mut hello) = self.clients[who].session.clone() else { return };
+                hello.password = vec![7; 16];
+                let refused = self.greet(who, &hello).await;
+                assert!(refused.is_none());
+            }
+            Act::Ahead => {
+                let hello = Hello { last_zxid_seen: i64::MAX, ..Hello::new(10_000) };
+                let refused = self.greet(who, &hello).await;
+                assert!(refused.is_none());
+            }
+        }
+    }
+
+    /// Everybody hears what there is to hear.
+    async fn settle(&mut self, any_order: bool) {
+        for who in 0..SESSIONS {
+            let Some(mut wire) = self.clients[who].wire.take() else { continue };
+            let sync = Ask::Sync { path: "/".to_owned() };
+            let bytes = request(wire.draw_xid(), sync.kind(), &sync.body(0));
+            let from = self.lines.len();
+            let lives =
+                wire.write(&bytes).await.is_ok() && self.hear(who, &mut wire, &[sync]).await;
+            if lives {
+                self.clients[who].wire = Some(wire);
+            }
+            if any_order {
+                self.lines[from..].sort();
+            }
+        }
+    }
+
+    async fn run(&mut self, turns: &[Turn]) -> Vec<Vec<String>> {
+        let mut all = Vec::new();
+        for turn in turns {
+            self.act(turn).await;
+            // The znodes of a session that ends go in the order of a hash table.
+            let ends = matches!(&turn.act, Act::Ask(asks) if asks.contains(&Ask::CloseSession));
+            self.settle(ends).await;
+            all.push(std::mem::take(&mut self.lines));
+        }
+        // No session is left to end by itself.
+        for who in 0..SESSIONS {
+            if self.clients[who].session.is_some() {
+                self.ask(who, &[Ask::CloseSession]).await;
+            }
+            self.settle(true).await;
+            all.push(std::mem::take(&mut self.lines));
+        }
+        all
+    }
+}
+
+/// What the sequence shows on these servers.
+async fn shown(addresses: &[String], seed: u64, turns: &[Turn]) -> Vec<Vec<String>> {
+    Bench::new(addresses, seed).await.run(turns).await
+}
+
+/// The first turn that differs, and what led to it.
+fn difference(
+    seed: u64,
+    turns: &[Turn],
+    expected: &[Vec<String>],
+    found: &[Vec<String>],
+) -> Option<String> {
+    let at = (0..expected.len()).find(|at| expected.get(*at) != found.get(*at))?;
+    let mut text = format!("seed {seed}, turn {at}:\n");
+    for turn in turns.iter().take(at + 1) {
+        let _ = writeln!(text, "    {}: {:?}", letter(turn.who), turn.act);
+    }
+    let (expected, found) = (&expected[at], &found[at]);
+    for line in 0..expected.len().max(found.len()) {
+        let (real, ours) = (expected.get(line), found.get(line));
+        if real == ours {
+            let _ = writeln!(text, "  both {}", real.map_or("", String::as_str));
+        } else {
+            let _ = writeln!(text, "  real {}", real.map_or("-", String::as_str));
+            let _ = writeln!(text, "  ours {}", ours.map_or("-", String::as_str));
+        }
+    }
+    Some(text)
+}
+
+fn compare(servers: u8, share: u64) {
+    on_tokio(async {
+        let starting = tokio::task::spawn_blocking(move || Real::start(servers.into()));
+        let Some(real) = starting.await.unwrap() else { return };
+        let ours = Ours::start(servers).await;
+        let number =
+            |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+        let seeds = match number("ZOOKEEPER_SEED") {
+            Some(seed) => seed..seed + 1,
+            None => 0..number("ZOOKEEPER_SEQUENCES").unwrap_or(60 / share).max(1),
+        };
+        let (mut compared, mut differences) = (0, Vec::new());
+        let mut kinds: BTreeMap<i32, usize> = BTreeMap::new();
+        for seed in seeds {
+            let turns = sequence(seed);
+            for turn in &turns {
+                let Act::Ask(asks) = &turn.act else { continue };
+                asks.iter().for_each(|ask| *kinds.entry(ask.kind()).or_default() += 1);
+            }
+            let (expected, found) = tokio::join!(
+                shown(&real.addresses, seed, &turns),
+                shown(&ours.addresses, seed, &turns)
+            );
+            compared += expected.iter().map(Vec::len).sum::<usize>();
+            if let Some(text) = difference(seed, &turns, &expected, &found) {
+                eprintln!("DIFF {text}");
+                differences.push(text);
+            }
+        }
+        eprintln!(
+            "{servers} servers: {compared} lines compared, {} kinds of requests, {} sequences differ",
+            kinds.len(),
+            differences.len()
+        );
+        let shown = differences.iter().take(5).cloned().collect::<Vec<_>>().join("\n");
+        assert!(differences.is_empty(), "{} sequences differ:\n{shown}", differences.len());
+        assert!(compared >= 30, "something was compared");
+        assert!(ours.are_alive());
+    });
+}
+
+#[test]
+fn one_server_answers_as_a_real_one() {
+    compare(1, 1);
+}
+
+#[test]
+fn three_servers_answer_as_real_ones() {
+    compare(3, 2);
+}
+
+/// What the generator reaches: every kind of request.
+#[test]
+fn sequences_are_the_same_every_time_and_reach_everything() {
+    assert_eq!(sequence(7), sequence(7));
+    assert_ne!(sequence(7), sequence(8));
+    let turns: Vec<Turn> = (0..60).flat_map(sequence).collect();
+    let mut kinds: BTreeMap<i32, usize> = BTreeMap::new();
+    for turn in &turns {
+        let Act::Ask(asks) = &turn.act else { continue };
+        asks.iter().for_each(|ask| *kinds.entry(ask.kind()).or_default() += 1);
+    }
+    let reached = (kind::CREATE..=kind::SYNC)
+        .chain(kind::PING..=kind::CREATE_CONTAINER)
+        .chain([kind::CREATE_TTL, kind::MULTI_READ, kind::AUTH, kind::SET_WATCHES])
+        .chain([kind::GET_EPHEMERALS, kind::GET_ALL_CHILDREN_NUMBER, kind::SET_WATCHES2])
+        .chain([kind::ADD_WATCH, kind::WHO_AM_I, kind::CLOSE_SESSION]);
+    for kind in reached {
+        assert!(kinds.contains_key(&kind), "{kind} is never drawn");
+    }
+    let has = |wanted: fn(&Act) -> bool| turns.iter().any(|turn| wanted(&turn.act));
+    assert!(has(|act| matches!(act, Act::Drop)) && has(|act| matches!(act, Act::Move { .. })));
+    assert!(has(|act| matches!(act, Act::Mistake)) && has(|act| matches!(act, Act::Ahead)));
+}
