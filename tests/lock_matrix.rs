@@ -87,7 +87,7 @@ impl Column {
     }
 
     /// Sections end between the end of the lease by a wrong clock and by a right one.
-    const fn to_the_last(self) -> Column {
+    const fn until_the_last(self) -> Column {
         Column { work: "2900ms", ..self }
     }
 
@@ -202,20 +202,20 @@ after = "app-1 acquire 2 invoked"
         "a server's clock 500 ppm fast",
         "[[clock]]\nnode = \"redis-1\"\nrate = \"+500ppm\"\n",
     )
-    .to_the_last(),
+    .until_the_last(),
     withstood("a server's clock 5 % slow", "[[clock]]\nnode = \"redis-1\"\nrate = \"-5%\"\n")
-        .to_the_last(),
+        .until_the_last(),
     expected(
         "a server's clock 5 % fast",
         "[[clock]]\nnode = \"redis-1\"\nrate = \"+5%\"\n",
         too_early_unless_renewed,
     )
-    .to_the_last(),
+    .until_the_last(),
     withstood("a client's clock 5 % fast", "[[clock]]\nnode = \"app-1\"\nrate = \"+5%\"\n")
-        .to_the_last(),
+        .until_the_last(),
     // It stays on for too long and is told so (`overstay`); nobody else was promised that time.
     withstood("a client's clock 5 % slow", "[[clock]]\nnode = \"app-1\"\nrate = \"-5%\"\n")
-        .to_the_last(),
+        .until_the_last(),
     expected(
         "a server's clock steps forward",
         r#"
@@ -243,7 +243,7 @@ after = "app-1 read 1 applied"
             lock => too_early_unless_renewed(lock),
         },
     )
-    .to_the_last(),
+    .until_the_last(),
     expected(
         "a server's power is cut and it comes back empty before anybody notices",
         FORGETFUL,

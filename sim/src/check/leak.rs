@@ -290,8 +290,13 @@ fn proofs(
         let overlapped = closures.iter().enumerate().skip(first);
         for (at, closure) in overlapped.take_while(|(_, c)| c.from < wait.span.to) {
             case.steps.take(1);
-            let Some(waited) = closure.overlap(wait.in_line()) else { continue };
-            let too_long = waited.to.at_us.saturating_sub(waited.from.at_us) > bound_us;
+            // In line, and then without a place, of which it should have been told in time.
+            let in_line = wait.in_line();
+            let is_long = |part: Interval| {
+                let waited = closure.overlap(part);
+                waited.is_some_and(|w| w.to.at_us.saturating_sub(w.from.at_us) > bound_us)
+            };
+            let too_long = is_long(in_line) || is_long(Interval::new(in_line.to, wait.span.to));
             let denied_late =
                 is_denied && wait.span.from.at_us > due(closure) && closure.contains(wait.span.to);
             if too_long || denied_late {

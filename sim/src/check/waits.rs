@@ -4,11 +4,10 @@
 //! A wait begins with the ask of a client, or, for owners of whom the history has no
 //! client's side, with their place in the queue. It ends with the answer, with the
 //! crash of the client's node, or with the run. It has *arrived* as soon as a server
-//! knows of it: queued, refused, or granted. It has a place in the lock's line from then
-//! until that is given up or goes with its session, which its client may not have heard of:
-//! [`Wait::in_line`].
+//! knows of it: queued, refused, or granted. Its place in the lock's line may be given up, or
+//! go with its session, before its client hears of that: [`Wait::in_line`] ends there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::interval::{Interval, Moment};
@@ -82,7 +81,8 @@ pub struct Wait<'a> {
 }
 
 impl Wait<'_> {
-    /// From when to when it may claim to be served: until it ends or has no place any more.
+    /// From when to when it may claim to be served: from the ask, which is when a client begins
+    /// to wait, until it ends or has no place any more.
     pub fn in_line(&self) -> Interval {
         Interval::new(self.span.from, self.left.map_or(self.span.to, |left| left.min(self.span.to)))
     }
@@ -90,8 +90,7 @@ impl Wait<'_> {
 
 /// All waits of a history, in order of their beginning.
 pub fn waits<'a>(history: &'a History, steps: &Steps) -> Vec<Wait<'a>> {
-    let mut watch =
-        Watch { waits: Vec::new(), clients: BTreeMap::new(), foreigners: BTreeMap::new() };
+    let mut watch = Watch::default();
     let end = Moment::end_of(history.ended_us);
     for event in history.iter() {
         if matches!(event.what, What::NodeCrashed { .. }) {
@@ -102,21 +101,15 @@ pub fn waits<'a>(history: &'a History, steps: &Steps) -> Vec<Wait<'a>> {
     watch.waits
 }
 
+#[derive(Default)]
 struct Watch<'a> {
     waits: Vec<Wait<'a>>,
-    /// The waits of attempts that may be open, by client and ordinal.
-    clients: BTreeMap<(&'a str, u32), Mine>,
-    /// Open waits of other owners.
-    foreigners: BTreeMap<&'a str, usize>,
-}
-
-/// What became of the wait of an attempt of a client's.
-#[derive(Clone, Copy)]
-enum Mine {
-    /// It waits: the wait's position.
-    Open(usize),
-    /// It waits no more. A request of it that comes late waits for nobody.
-    Over,
+    /// Open waits of attempts, by client and ordinal.
+    clients: BTreeMap<(&'a str, u32), usize>,
+    /// Attempts that wait no more: a request of one that comes late waits for nobody.
+    over: BTreeSet<(&'a str, u32)>,
+    /// Open waits of other owners, by lock.
+    foreigners: BTreeMap<(&'a str, &'a str), usize>,
 }
 
 impl<'a> Watch<'a> {
@@ -124,8 +117,7 @@ impl<'a> Watch<'a> {
         let moment = Moment::of(event);
         match &event.what {
             What::AcquireInvoked { attempt, key, shared } => {
-                let mine = Mine::Open(self.waits.len());
-                self.clients.insert((&attempt.client, attempt.ordinal), mine);
+                self.clients.insert((&attempt.client, attempt.ordinal), self.waits.len());
                 self.waits.push(Wait {
                     key,
                     who: Who::Attempt(attempt),
@@ -140,7 +132,8 @@ impl<'a> Watch<'a> {
             }
             What::AcquireReturned { attempt, outcome, .. } => {
                 let name = (&*attempt.client, attempt.ordinal);
-                let Some(Mine::Open(wait)) = self.clients.insert(name, Mine::Over) else { return };
+                self.over.insert(name);
+                let Some(wait) = self.clients.remove(&name) else { return };
                 let ended = match outcome {
                     AcquireOutcome::Granted { .. } => Ended::Granted,
                     AcquireOutcome::Busy | AcquireOutcome::TimedOut => Ended::Denied,
@@ -149,29 +142,29 @@ impl<'a> Watch<'a> {
                 self.end(wait, moment, ended);
             }
             What::NodeCrashed { .. } => {
-                let waits = &mut self.waits;
-                for mine in self.clients.values_mut() {
-                    let Mine::Open(wait) = *mine else { continue };
-                    let wait = &mut waits[wait];
-                    if wait.node.is_some_and(|node| *node == event.node) {
+                let (waits, over) = (&mut self.waits, &mut self.over);
+                self.clients.retain(|name, wait| {
+                    let wait = &mut waits[*wait];
+                    let died = wait.node.is_some_and(|node| *node == event.node);
+                    if died {
                         (wait.span.to, wait.ended) = (moment, Ended::Died);
-                        *mine = Mine::Over;
+                        over.insert(*name);
                     }
-                }
+                    !died
+                });
             }
             What::WaitBegan { key, owner } => {
-                match self.of_client(owner) {
-                    Some(Mine::Open(wait)) => {
-                        // Whoever stands in the queue anew has lost its old place.
-                        let wait = &mut self.waits[wait];
-                        (wait.arrived, wait.left) = (Some(moment), None);
-                        return;
-                    }
-                    Some(Mine::Over) => return,
-                    None if self.foreigners.contains_key(&**owner) => return,
-                    None => {}
+                if let Some(wait) = self.open(key, owner) {
+                    // Whoever stands in the queue anew has lost its old place.
+                    let wait = &mut self.waits[wait];
+                    (wait.arrived, wait.left) = (Some(moment), None);
+                    return;
                 }
-                self.foreigners.insert(owner, self.waits.len());
+                let is_over = attempt_of(owner).is_some_and(|name| self.over.contains(&name));
+                if is_over || self.foreigners.contains_key(&(&**key, &**owner)) {
+                    return;
+                }
+                self.foreigners.insert((key, owner), self.waits.len());
                 self.waits.push(Wait {
                     key,
                     who: Who::Foreigner(owner),
@@ -184,29 +177,29 @@ impl<'a> Watch<'a> {
                     ended: Ended::Not,
                 });
             }
-            What::WaitEnded { owner, .. } => {
-                self.leave(owner, moment);
-                if let Some(wait) = self.foreigners.remove(&**owner) {
+            What::WaitEnded { key, owner } => {
+                self.leave(key, owner, moment);
+                if let Some(wait) = self.foreigners.remove(&(&**key, &**owner)) {
                     self.end(wait, moment, Ended::Otherwise);
                 }
             }
             // Its turn had come, and is over before it heard of it.
-            What::RecordReleased { owner, .. }
-            | What::RecordExpired { owner, .. }
-            | What::RecordLost { owner, .. } => self.leave(owner, moment),
-            What::RecordRefused { owner, .. } => {
-                self.arrive(owner, moment);
+            What::RecordReleased { key, owner }
+            | What::RecordExpired { key, owner }
+            | What::RecordLost { key, owner, .. } => self.leave(key, owner, moment),
+            What::RecordRefused { key, owner, .. } => {
+                self.arrive(key, owner, moment);
             }
-            What::RecordSet { owner, .. } => {
-                self.arrive(owner, moment);
-                if let Some(wait) = self.foreigners.remove(&**owner) {
+            What::RecordSet { key, owner, .. } => {
+                self.arrive(key, owner, moment);
+                if let Some(wait) = self.foreigners.remove(&(&**key, &**owner)) {
                     self.end(wait, moment, Ended::Granted);
                 }
             }
             What::SessionExpired { records, .. } => {
-                for (_, owner) in records {
-                    self.leave(owner, moment);
-                    if let Some(wait) = self.foreigners.remove(&**owner) {
+                for (key, owner) in records {
+                    self.leave(key, owner, moment);
+                    if let Some(wait) = self.foreigners.remove(&(&**key, &**owner)) {
                         self.end(wait, moment, Ended::Died);
                     }
                 }
@@ -215,15 +208,15 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// The wait of this owner, if it is an attempt of which the history has a client's side.
-    fn of_client(&self, owner: &str) -> Option<Mine> {
-        let (client, ordinal) = owner.rsplit_once('/')?;
-        self.clients.get(&(client, ordinal.parse().ok()?)).copied()
+    /// This owner's open wait for this lock, if it is an attempt of a client's.
+    fn open(&self, key: &str, owner: &str) -> Option<usize> {
+        let wait = self.clients.get(&attempt_of(owner)?).copied()?;
+        (self.waits[wait].key == key).then_some(wait)
     }
 
     /// Notes that a server knows of this owner's open wait.
-    fn arrive(&mut self, owner: &str, moment: Moment) {
-        let Some(Mine::Open(wait)) = self.of_client(owner) else { return };
+    fn arrive(&mut self, key: &str, owner: &str, moment: Moment) {
+        let Some(wait) = self.open(key, owner) else { return };
         let wait = &mut self.waits[wait];
         if wait.left.take().is_some() {
             wait.arrived = Some(moment);
@@ -233,8 +226,8 @@ impl<'a> Watch<'a> {
     }
 
     /// Notes that this owner's open wait has no place in line any more.
-    fn leave(&mut self, owner: &str, moment: Moment) {
-        if let Some(Mine::Open(wait)) = self.of_client(owner) {
+    fn leave(&mut self, key: &str, owner: &str, moment: Moment) {
+        if let Some(wait) = self.open(key, owner) {
             self.waits[wait].left = Some(moment);
         }
     }
@@ -243,4 +236,10 @@ impl<'a> Watch<'a> {
         let wait = &mut self.waits[wait];
         (wait.span.to, wait.ended) = (moment, ended);
     }
+}
+
+/// Client and ordinal of the attempt that this owner is, if it reads like one.
+fn attempt_of(owner: &str) -> Option<(&str, u32)> {
+    let (client, ordinal) = owner.rsplit_once('/')?;
+    Some((client, ordinal.parse().ok()?))
 }

@@ -112,7 +112,7 @@ impl Cluster {
         let is_first = *first == *name;
         Settings {
             port: PORT,
-            primary: (!is_first).then(|| Primary { host: first, port: PORT }),
+            primary: (!is_first).then_some(Primary { host: first, port: PORT }),
             name: name.to_owned(),
             replication_retry: RECONNECT,
             observed_tables: TABLES.iter().map(|table| (*table).to_owned()).collect(),

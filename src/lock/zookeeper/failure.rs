@@ -31,7 +31,8 @@ pub(super) enum Failure {
 }
 
 /// Whether the connection went before the answer: nobody knows whether the request was
-/// applied. The client says so as such, or with the error of its stream as it came.
+/// applied. The client says so as such, with the error of its stream as it came, or with its
+/// own that nothing came for too long.
 pub(super) fn is_lost(error: &Error) -> bool {
     matches!(error, Error::ConnectionLoss | Error::Custom(_))
 }

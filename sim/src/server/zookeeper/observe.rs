@@ -182,6 +182,8 @@ pub enum Observation<'a> {
     Inherited {
         /// Its whole tree, in order of paths.
         znodes: &'a [Znode<'a>],
+        /// The sessions that live, in order.
+        sessions: &'a [i64],
     },
     /// The server looks for a leader.
     Looking,

@@ -194,7 +194,9 @@ pub(super) fn begin_to_decide(shared: &Shared, state: &mut State, zxid: i64) {
         czxid: node.stat.czxid,
         owner: node.stat().ephemeral_owner,
     });
-    shared.tell(&Observation::Inherited { znodes: &znodes.collect::<Vec<_>>() });
+    let (znodes, sessions): (Vec<_>, Vec<_>) =
+        (znodes.collect(), state.tree.sessions.keys().copied().collect());
+    shared.tell(&Observation::Inherited { znodes: &znodes, sessions: &sessions });
 }
 
 /// Ends sessions whose time has come, as long as that is decided here.

@@ -16,11 +16,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::broadcast::Broadcast;
 use crate::history::event::ENSEMBLE;
-use crate::history::{Name, Recorder, What};
+use crate::history::{Name, RecordLoss, Recorder, What};
 use crate::server::zookeeper::observe::{Observation, Observer, Znode};
 
 /// Where the locks are kept: the folders of locks and of elections.
 const FOLDERS: [&str; 2] = ["/lockstorm/locks/", "/lockstorm/elections/"];
+
+/// A transaction's number begins with its leader's epoch.
+const EPOCH_SHIFT: u32 = 32;
 
 /// A place in a queue.
 #[derive(Clone, Debug)]
@@ -41,6 +44,9 @@ struct Known {
     queues: BTreeMap<Name, Vec<Place>>,
     /// Sessions that the leader has given up, until their end is decided.
     expired: BTreeSet<i64>,
+    /// The newest leader and its epoch. One that has been replaced and does not know it yet, as
+    /// after a pause, tells of what the new one has told already.
+    leader: Option<(i64, Name)>,
     broadcast: Broadcast,
 }
 
@@ -73,11 +79,19 @@ impl EnsembleWatch {
         }
     }
 
+    /// Whether a transaction is of a leader that has been replaced.
+    fn is_late(&self, zxid: i64) -> bool {
+        self.known().leader.as_ref().is_some_and(|(epoch, _)| zxid >> EPOCH_SHIFT < *epoch)
+    }
+
     fn created(&self, path: &str, data: &[u8], session: i64) {
         let Some((key, shared)) = place_of(path) else { return };
         let owner: Name = String::from_utf8_lossy(data).into_owned().into();
         let mut known = self.known();
         let queue = known.queues.entry(key.clone()).or_default();
+        if queue.iter().any(|place| place.path == path) {
+            return;
+        }
         let path = path.to_owned();
         queue.push(Place { path, session, owner: owner.clone(), shared, has_turn: false });
         let mut events = turns(&key, queue);
@@ -88,56 +102,96 @@ impl EnsembleWatch {
         self.say_all(events);
     }
 
-    /// A new leader begins with these znodes.
-    fn inherited(&self, znodes: &[Znode<'_>]) {
+    /// A new leader, or a server that stands alone, begins with these znodes and sessions. A
+    /// place that is gone went with its session if that is gone too, else was given up; that
+    /// nothing is lost in an election is for [`Broadcast`] to see.
+    fn inherited(&self, znodes: &[Znode<'_>], sessions: &[i64]) {
         let there: BTreeSet<&str> = znodes.iter().map(|znode| znode.path).collect();
-        let mut known: BTreeSet<String> = BTreeSet::new();
-        let mut gone = Vec::new();
-        for place in self.known().queues.values().flatten() {
-            if there.contains(&*place.path) {
-                known.insert(place.path.clone());
-            } else {
-                gone.push((place.path.clone(), place.session));
+        let mut events = Vec::new();
+        {
+            let known = &mut *self.known();
+            for (key, queue) in &mut known.queues {
+                let is_there = |place: &Place| there.contains(&*place.path);
+                let (left, gone) = std::mem::take(queue).into_iter().partition(is_there);
+                *queue = left;
+                for place in gone {
+                    let has_ended = sessions.binary_search(&place.session).is_err();
+                    let end = if has_ended && known.expired.contains(&place.session) {
+                        End::Expired
+                    } else {
+                        End::GivenUp
+                    };
+                    events.extend(ended(key, place, end));
+                }
+                events.extend(turns(key, queue));
             }
+            // What an earlier leader meant to end and did not begins anew.
+            known.expired.clear();
         }
-        for (path, session) in gone {
-            self.deleted(&path, session);
-        }
-        let is_new = |znode: &&Znode<'_>| znode.owner != 0 && !known.contains(znode.path);
-        let mut new: Vec<&Znode<'_>> = znodes.iter().filter(is_new).collect();
+        self.say_all(events);
+        let mut new: Vec<&Znode<'_>> = znodes.iter().filter(|znode| znode.owner != 0).collect();
         new.sort_by_key(|znode| znode.czxid);
         for znode in new {
             self.created(znode.path, znode.data, znode.owner);
         }
     }
 
-    fn deleted(&self, path: &str, session: i64) {
+    /// `session` deleted a place of `owner`, or did not outlive it.
+    fn deleted(&self, path: &str, session: i64, owner: i64) {
         let Some((key, _)) = place_of(path) else { return };
         let mut known = self.known();
-        let is_expiry = known.expired.contains(&session);
+        let end = if known.expired.contains(&session) {
+            End::Expired
+        } else if session == owner {
+            End::GivenUp
+        } else {
+            End::TakenAway
+        };
         let Some(queue) = known.queues.get_mut(&key) else { return };
         let Some(position) = queue.iter().position(|place| place.path == path) else { return };
         let place = queue.remove(position);
-        let mut events = Vec::new();
-        let owner = place.owner;
-        match (is_expiry, place.has_turn) {
-            (true, has_turn) => {
-                // Who only waited held nothing.
-                let records = has_turn.then(|| (key.clone(), owner.clone())).into_iter().collect();
-                events.push(What::SessionExpired { session: format!("{session:#x}"), records });
-            }
-            (false, true) => {
-                events.push(What::RecordReleased { key: key.clone(), owner: owner.clone() });
-            }
-            (false, false) => {}
-        }
-        if !place.has_turn {
-            events.push(What::WaitEnded { key: key.clone(), owner });
-        }
+        let mut events = ended(&key, place, end);
         events.extend(turns(&key, queue));
         drop(known);
         self.say_all(events);
     }
+}
+
+/// How a place ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// With its session, whose time was up.
+    Expired,
+    /// Its own session deleted it, or was closed.
+    GivenUp,
+    /// Somebody else deleted it.
+    TakenAway,
+}
+
+/// What is told of a place's end. Whoever waits and is pushed out of the line by somebody else
+/// has not left it.
+fn ended(key: &Name, place: Place, end: End) -> Vec<What> {
+    let Place { session, owner, has_turn, .. } = place;
+    let mut events = Vec::new();
+    match (end, has_turn) {
+        (End::Expired, has_turn) => {
+            // Who only waited held nothing.
+            let records = has_turn.then(|| (key.clone(), owner.clone())).into_iter().collect();
+            events.push(What::SessionExpired { session: format!("{session:#x}"), records });
+        }
+        (End::GivenUp, true) => {
+            events.push(What::RecordReleased { key: key.clone(), owner: owner.clone() });
+        }
+        (End::TakenAway, true) => {
+            let (key, owner) = (key.clone(), owner.clone());
+            events.push(What::RecordLost { key, owner, how: RecordLoss::Deleted });
+        }
+        (End::GivenUp | End::TakenAway, false) => {}
+    }
+    if !has_turn && end != End::TakenAway {
+        events.push(What::WaitEnded { key: key.clone(), owner });
+    }
+    events
 }
 
 /// The places whose turn has come and was not told of.
@@ -193,20 +247,30 @@ impl Observer for ServerWatch {
             self.say(What::BroadcastBroken { how });
         }
         match observation {
+            Observation::Created { zxid, .. }
+            | Observation::Deleted { zxid, .. }
+            | Observation::SessionClosed { zxid, .. }
+                if self.ensemble.is_late(*zxid) => {}
             Observation::Created { path, data, session, .. } => {
                 self.ensemble.created(path, data, *session);
             }
-            Observation::Inherited { znodes } => self.ensemble.inherited(znodes),
-            Observation::Deleted { path, session, .. } => self.ensemble.deleted(path, *session),
+            Observation::Inherited { znodes, sessions } => {
+                self.ensemble.inherited(znodes, sessions);
+            }
+            Observation::Deleted { path, session, owner, .. } => {
+                self.ensemble.deleted(path, *session, *owner);
+            }
             Observation::SessionExpired { session } => {
-                self.ensemble.known().expired.insert(*session);
+                let known = &mut *self.ensemble.known();
+                if known.leader.as_ref().is_none_or(|(_, leader)| *leader == self.name) {
+                    known.expired.insert(*session);
+                }
             }
             Observation::SessionClosed { session, .. } => {
                 self.ensemble.known().expired.remove(session);
             }
             Observation::Leading { epoch } => {
-                // What an earlier leader meant to end and did not begins anew.
-                self.ensemble.known().expired.clear();
+                self.ensemble.known().leader = Some((*epoch, self.name.clone()));
                 self.say(What::Leading { epoch: u64::try_from(*epoch).unwrap_or(0) });
             }
             Observation::SteppedDown { epoch, why } => {
@@ -245,6 +309,7 @@ mod tests {
         let short = |event: &crate::history::Event| match &event.what {
             What::RecordSet { owner, .. } => format!("set {owner}"),
             What::RecordReleased { owner, .. } => format!("released {owner}"),
+            What::RecordLost { owner, .. } => format!("lost {owner}"),
             What::WaitBegan { owner, .. } => format!("waits {owner}"),
             What::WaitEnded { owner, .. } => format!("waits no more {owner}"),
             What::SessionExpired { records, .. } => format!("expired {}", records.len()),
@@ -264,6 +329,7 @@ mod tests {
 
     const FIRST: &str = "/lockstorm/locks/lock:a/00-lock-0000000000";
     const SECOND: &str = "/lockstorm/locks/lock:a/11-lock-0000000001";
+    const THIRD: &str = "/lockstorm/locks/lock:a/22-lock-0000000002";
     const READS: &str = "/lockstorm/locks/lock:a/22-read-0000000002";
     const READS_TOO: &str = "/lockstorm/locks/lock:a/33-read-0000000003";
 
@@ -309,12 +375,58 @@ mod tests {
             created(1, FIRST, "app-1/1"),
             created(2, SECOND, "app-2/1"),
             Observation::SessionExpired { session: 1 },
-            Observation::Inherited { znodes: &begins },
-            Observation::Inherited { znodes: &begins },
+            Observation::Inherited { znodes: &begins, sessions: &[2, 4] },
+            Observation::Inherited { znodes: &begins, sessions: &[2, 4] },
         ]);
         let expected =
             ["set app-1/1", "waits app-2/1", "expired 1", "set app-2/1", "waits app-3/1"];
         assert_eq!(election, expected);
+    }
+
+    #[test]
+    fn whoever_is_gone_with_the_one_before_has_no_turn_in_between() {
+        let begins = [Znode { path: THIRD, data: b"app-3/1", czxid: 3, owner: 3 }];
+        let election = told(&[
+            created(1, FIRST, "app-1/1"),
+            created(2, SECOND, "app-2/1"),
+            created(3, THIRD, "app-3/1"),
+            Observation::Inherited { znodes: &begins, sessions: &[1, 2, 3] },
+        ]);
+        let expected = [
+            "set app-1/1",
+            "waits app-2/1",
+            "waits app-3/1",
+            "released app-1/1",
+            "waits no more app-2/1",
+            "set app-3/1",
+        ];
+        assert_eq!(election, expected);
+    }
+
+    #[test]
+    fn a_leader_that_does_not_know_that_it_was_replaced_tells_nothing_new() {
+        let begins = [Znode { path: FIRST, data: b"app-1/1", czxid: 7, owner: 1 }];
+        let release = (2 << EPOCH_SHIFT) | 1;
+        let late = told(&[
+            Observation::Inherited { znodes: &begins, sessions: &[1] },
+            Observation::Leading { epoch: 2 },
+            Observation::Deleted { zxid: release, session: 1, path: FIRST, czxid: 7, owner: 1 },
+            created(7, FIRST, "app-1/1"),
+        ]);
+        assert_eq!(late, ["set app-1/1", "Leading { epoch: 2 }", "released app-1/1"]);
+    }
+
+    #[test]
+    fn a_place_that_somebody_else_deletes_was_not_given_up() {
+        let by_another =
+            |czxid, path| Observation::Deleted { zxid: 9, session: 9, path, czxid, owner: czxid };
+        let pushed = told(&[
+            created(1, FIRST, "app-1/1"),
+            created(2, SECOND, "app-2/1"),
+            by_another(2, SECOND),
+            by_another(1, FIRST),
+        ]);
+        assert_eq!(pushed, ["set app-1/1", "waits app-2/1", "lost app-1/1"]);
     }
 
     #[test]

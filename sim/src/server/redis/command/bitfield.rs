@@ -70,7 +70,8 @@ fn operations(call: &Call<'_>) -> Result<Vec<Operation>, Failure> {
         }
         let is_get = call.is(index, "get") && more >= 2;
         let is_set = call.is(index, "set") && more >= 3;
-        if !is_get && !is_set && !(call.is(index, "incrby") && more >= 3) {
+        let is_added = call.is(index, "incrby") && more >= 3;
+        if !(is_get || is_set || is_added) {
             return Err(SYNTAX.into());
         }
         let form = form(&arguments[index + 1]).ok_or(BAD_TYPE)?;

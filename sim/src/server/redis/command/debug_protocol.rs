@@ -3,13 +3,17 @@
 use super::super::codec::Protocol;
 use super::{Call, Outcome};
 
+/// What Redis answers, rounded as it is there.
+#[expect(clippy::approx_constant, reason = "it is Redis' own text")]
+const DOUBLE: f64 = 3.141;
+
 pub(super) fn protocol(call: &mut Call<'_>) -> Outcome {
     let arguments = call.arguments;
     let reply = &mut *call.reply;
     match arguments[2].to_ascii_lowercase().as_slice() {
         b"string" => reply.bulk(b"Hello World"),
         b"integer" => reply.integer(12345),
-        b"double" => reply.double(3.141),
+        b"double" => reply.double(DOUBLE),
         b"null" => reply.null(),
         b"array" => {
             reply.array(3);

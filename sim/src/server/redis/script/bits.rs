@@ -27,6 +27,9 @@ fn tohex(parameters: &Parameters<'_>) -> mlua::Result<MultiValue> {
     one(Value::String(parameters.lua.create_string(&hex[8 - count..])?))
 }
 
+/// What two words give.
+type Operation = fn(u32, u32) -> u32;
+
 /// The library.
 pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
     let library = lua.create_table()?;
@@ -34,7 +37,7 @@ pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
     add(lua, &library, "bnot", |given| signed(!bits(given, 1)?))?;
     add(lua, &library, "bswap", |given| signed(bits(given, 1)?.swap_bytes()))?;
     add(lua, &library, "tohex", tohex)?;
-    let folds: [(&str, fn(u32, u32) -> u32); 3] = [
+    let folds: [(&str, Operation); 3] = [
         ("band", |left, right| left & right),
         ("bor", |left, right| left | right),
         ("bxor", |left, right| left ^ right),
@@ -48,7 +51,7 @@ pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
             signed(result)
         })?;
     }
-    let shifts: [(&str, fn(u32, u32) -> u32); 5] = [
+    let shifts: [(&str, Operation); 5] = [
         ("lshift", |bits, by| bits << by),
         ("rshift", |bits, by| bits >> by),
         ("arshift", |bits, by| (bits as i32 >> by) as u32),

@@ -122,7 +122,7 @@ pub(super) fn library(lua: &Lua, state: &Arc<RunState>) -> mlua::Result<Table> {
     for (name, set) in SETTERS {
         let state = state.clone();
         let set = *set;
-        add(lua, &library, *name, move |given| {
+        add(lua, &library, name, move |given| {
             set(given, &mut state.json.lock().unwrap_or_else(PoisonError::into_inner))
         })?;
     }

@@ -72,14 +72,14 @@ impl Packer<'_> {
     /// In as few bytes as it takes.
     fn integer(&mut self, integer: i64) {
         let (mark, width) = match integer {
-            0..=0x7f | -32..=-1 => (None, 1),
-            0..=0xff => (Some(0xcc), 1),
-            0..=0xffff => (Some(0xcd), 2),
-            0..=0xffff_ffff => (Some(0xce), 4),
-            0.. => (Some(0xcf), 8),
-            -0x80..0 => (Some(0xd0), 1),
-            -0x8000..0 => (Some(0xd1), 2),
-            -0x8000_0000..0 => (Some(0xd2), 4),
+            -0x20..=0x7f => (None, 1),
+            0x80..=0xff => (Some(0xcc), 1),
+            0x100..=0xffff => (Some(0xcd), 2),
+            0x1_0000..=0xffff_ffff => (Some(0xce), 4),
+            0x1_0000_0000.. => (Some(0xcf), 8),
+            -0x80..-0x20 => (Some(0xd0), 1),
+            -0x8000..-0x80 => (Some(0xd1), 2),
+            -0x8000_0000..-0x8000 => (Some(0xd2), 4),
             _ => (Some(0xd3), 8),
         };
         self.bytes.extend(mark);
