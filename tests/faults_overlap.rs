@@ -136,6 +136,25 @@ fn slow_links_add_up_and_the_end_of_one_leaves_the_other() {
     });
 }
 
+#[test]
+fn of_two_stalls_the_first_to_end_leaves_the_other_and_the_last_opens_the_gate() {
+    let stalls = fault("replication-stall", MASTER, 1_000, 1_000)
+        + &fault("replication-stall", MASTER, 1_500, 1_500);
+    on_both(&stalls, |run| {
+        let replicated = |from_us, to_us| {
+            let replicated = run.history.iter().filter(|event| {
+                matches!(event.what, What::RecordReplicated { .. })
+                    && (from_us..to_us).contains(&event.at_us)
+            });
+            replicated.count()
+        };
+        assert!(replicated(0, 1_000_000) > 0);
+        // What was on its way when the gate closed arrives.
+        assert_eq!(replicated(1_050_000, 3_000_000), 0);
+        assert!(replicated(3_000_000, 8_000_000) > 0);
+    });
+}
+
 /// The shortest time between a release asked for by app-1 and its answer, µs.
 fn quickest_release_us(run: &Run, from_ms: u64, to_ms: u64) -> u64 {
     let mut asked = None;

@@ -215,7 +215,7 @@ pub fn end(kind: &FaultKind, others: &[&FaultKind], ground: &Ground) {
         FaultKind::Pause { node, group } => pause::end(node, group.as_deref(), ground),
         FaultKind::Partition { from, to, one_way } => partition::end(from, to, *one_way, ground),
         FaultKind::SlowLink { from, to, .. } => slow_link::end(from, to, others, ground),
-        FaultKind::ReplicationStall { node } => replication_stall::end(node, others, ground),
+        FaultKind::ReplicationStall { node } => replication_stall::end(node, ground),
         FaultKind::ClockRate { node, .. }
         | FaultKind::ClockFreeze { node }
         | FaultKind::ClockSlew { node, .. } => clock::end(node, others, ground),
