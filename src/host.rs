@@ -27,6 +27,9 @@ use std::time::Duration;
 /// A boxed, sendable future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// Whether there is anything to do.
+pub type HasWork = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// What a machine offers to the code that runs on it. Implemented by tokio's
 /// machine here and by the engines of `lockstorm-sim`.
 pub trait Machine: Send + Sync + 'static {
@@ -42,6 +45,16 @@ pub trait Machine: Send + Sync + 'static {
 
     /// Completes once `duration` has passed on the machine's monotonic clock.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
+
+    /// What [`Host::sleep_while_idle`] does, if this machine can look without waking the task.
+    fn sleep_while_idle(
+        &self,
+        period: Duration,
+        has_work: HasWork,
+    ) -> Option<BoxFuture<'static, ()>> {
+        let _ = (period, has_work);
+        None
+    }
 
     /// Runs `future` as a task of this machine. `group` names the task for pauses
     /// and reports (`"renewer"`, `"redis-driver"`).
@@ -101,6 +114,28 @@ impl Host {
     /// Completes once `duration` has passed on this machine's monotonic clock.
     pub fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         self.0.sleep(duration)
+    }
+
+    /// Sleeps for `period`, and again for as long as `has_work` says no after it: what a
+    /// task does that looks often and mostly finds nothing. `has_work` changes nothing and
+    /// waits for nobody. A simulated machine asks it without waking the task.
+    pub fn sleep_while_idle(
+        &self,
+        period: Duration,
+        has_work: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> BoxFuture<'static, ()> {
+        let has_work: HasWork = Arc::new(has_work);
+        self.0.sleep_while_idle(period, has_work.clone()).unwrap_or_else(|| {
+            let host = self.clone();
+            Box::pin(async move {
+                loop {
+                    host.sleep(period).await;
+                    if has_work() {
+                        return;
+                    }
+                }
+            })
+        })
     }
 
     /// Awaits `future` for at most `limit` of this machine's monotonic time.

@@ -6,16 +6,50 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstorm::Host;
-use lockstorm::host::{BoxFuture, Listener, Machine, Stream, Task};
+use lockstorm::host::{BoxFuture, HasWork, Listener, Machine, Stream, Task};
 
 use super::world::{NodeId, World};
 use crate::history::Name;
+
+/// A timer that goes on by itself while there is nothing to do.
+pub struct Tick {
+    /// Whose.
+    pub node: NodeId,
+    /// When it is due, on the node's monotonic clock, µs.
+    pub deadline_us: u64,
+    /// How long after it looked it looks again, µs.
+    pub period_us: u64,
+    /// Whether there is anything to do.
+    pub has_work: HasWork,
+}
+
+impl std::fmt::Debug for Tick {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Tick { node, deadline_us, period_us, .. } = self;
+        let mut told = formatter.debug_struct("Tick");
+        told.field("node", node).field("deadline_us", deadline_us);
+        told.field("period_us", period_us).finish_non_exhaustive()
+    }
+}
 
 /// What an engine supplies to its nodes.
 pub trait Substrate: Send + Sync + 'static {
     /// Completes at `true_us`, or earlier when the clock of `node` changes (the
     /// caller then computes its deadline anew).
     fn sleep_until(&self, node: NodeId, true_us: u64) -> BoxFuture<'static, ()>;
+
+    /// Whether it has [`tick`](Substrate::tick).
+    fn ticks(&self) -> bool {
+        false
+    }
+
+    /// Completes at the deadline of `tick`, or, while its node may run and it has nothing to
+    /// do, one or more periods later; gives the deadline that it has come to. Like
+    /// [`sleep_until`](Substrate::sleep_until) it completes earlier when the node's clock
+    /// changes. For engines that have it.
+    fn tick(&self, tick: Tick) -> BoxFuture<'static, u64> {
+        Box::pin(std::future::ready(tick.deadline_us))
+    }
 
     /// Connects from this incarnation of `node` to `port` at `to`.
     fn connect(
@@ -104,6 +138,32 @@ impl Machine for SimulatedMachine {
                 substrate.sleep_until(node, true_us).await;
             }
         })
+    }
+
+    fn sleep_while_idle(
+        &self,
+        period: Duration,
+        has_work: HasWork,
+    ) -> Option<BoxFuture<'static, ()>> {
+        if !self.substrate.ticks() {
+            return None;
+        }
+        let (world, substrate, node) = (self.world.clone(), self.substrate.clone(), self.node);
+        let period_us = u64::try_from(period.as_micros()).unwrap_or(u64::MAX);
+        let mut deadline_us = world.monotonic_us(node).saturating_add(period_us);
+        Some(Box::pin(async move {
+            loop {
+                if world.true_us_of(node, deadline_us) > world.now_us() {
+                    let has_work = has_work.clone();
+                    deadline_us =
+                        substrate.tick(Tick { node, deadline_us, period_us, has_work }).await;
+                } else if has_work() {
+                    return;
+                } else {
+                    deadline_us = world.monotonic_us(node).saturating_add(period_us);
+                }
+            }
+        }))
     }
 
     fn spawn(&self, group: &'static str, future: BoxFuture<'static, ()>) -> Task {

@@ -368,6 +368,12 @@ impl World {
         self.lock()[node.index()].paused > 0
     }
 
+    /// Whether no task of the node stands still.
+    pub(super) fn runs_freely(&self, node: NodeId) -> bool {
+        let node = &self.lock()[node.index()];
+        node.paused == 0 && node.paused_groups.is_empty()
+    }
+
     /// A program panicked; the first is kept.
     pub(super) fn panicked(&self, panic: Panic) {
         self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);

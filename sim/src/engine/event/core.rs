@@ -17,8 +17,8 @@ use super::network::{Network, Packet};
 use super::queue::Queue;
 use super::socket;
 use super::strangers::Strangers;
-use super::timer::{Timer, Timers};
-use crate::engine::machine::Substrate;
+use super::timer::{Ticking, Timer, Timers};
+use crate::engine::machine::{Substrate, Tick};
 use crate::engine::world::{NodeId, Touch, World};
 use crate::engine::{Ending, Stage};
 use crate::history::Recorder;
@@ -39,6 +39,14 @@ pub(super) enum Step {
     RepeatSyn { connection: u32, generation: u32, tries: u32 },
     /// A fault, or the end.
     Action(Box<dyn FnOnce() + Send>),
+}
+
+/// What a step is that is done while the engine's state is not locked.
+enum Beside {
+    /// A fault, or the end.
+    Act(Box<dyn FnOnce() + Send>),
+    /// A timer's tick is due.
+    Look { tick: Arc<Tick>, index: u32, generation: u32 },
 }
 
 /// What a step causes outside of the engine's state.
@@ -200,10 +208,13 @@ impl Core {
             let step = state.queue.pop_due(now_us)?;
             state.steps += 1;
             match step {
-                Step::Timer { index, generation } => {
-                    effects.wake(state.timers.fire(index, generation));
-                    None
-                }
+                Step::Timer { index, generation } => match state.timers.tick(index, generation) {
+                    Some(tick) => Some(Beside::Look { tick, index, generation }),
+                    None => {
+                        effects.wake(state.timers.fire(index, generation));
+                        None
+                    }
+                },
                 Step::Arrive(packet) => {
                     self.trace(now_us, &packet);
                     state.network.arrive(&mut state.queue, &self.world, packet, &mut effects);
@@ -229,17 +240,33 @@ impl Core {
                     state.network.repeat_syn(&mut state.queue, &self.world, place, &mut effects);
                     None
                 }
-                Step::Action(action) => Some(action),
+                Step::Action(action) => Some(Beside::Act(action)),
             }
         };
         let woken = effects.perform(&self.world, self.is_finished());
         Some(match action {
-            Some(action) => {
+            Some(Beside::Act(action)) => {
                 action();
                 true
             }
+            Some(Beside::Look { tick, index, generation }) => self.look(&tick, index, generation),
             None => woken,
         })
+    }
+
+    /// A tick is due: it goes on without a word where nothing is to be done, else its task is
+    /// woken. True if that was so.
+    fn look(&self, tick: &Tick, index: u32, generation: u32) -> bool {
+        if !self.world.runs_freely(tick.node) || (tick.has_work)() {
+            self.change(|state, effects| effects.wake(state.timers.fire(index, generation)));
+            return true;
+        }
+        let deadline_us = self.world.monotonic_us(tick.node).saturating_add(tick.period_us);
+        let true_us = self.world.true_us_of(tick.node, deadline_us);
+        let state = &mut *self.lock();
+        state.timers.put_off(index, deadline_us);
+        state.queue.push(true_us, Step::Timer { index, generation });
+        false
     }
 
     /// The order of deliveries is part of the trace; their bytes are not.
@@ -259,6 +286,15 @@ pub(super) struct EventSubstrate(pub(super) Arc<Core>);
 impl Substrate for EventSubstrate {
     fn sleep_until(&self, node: NodeId, true_us: u64) -> BoxFuture<'static, ()> {
         Box::pin(Timer::new(self.0.clone(), node, true_us))
+    }
+
+    fn ticks(&self) -> bool {
+        true
+    }
+
+    fn tick(&self, tick: Tick) -> BoxFuture<'static, u64> {
+        let true_us = self.0.world.true_us_of(tick.node, tick.deadline_us);
+        Box::pin(Ticking::new(self.0.clone(), tick, true_us))
     }
 
     fn connect(

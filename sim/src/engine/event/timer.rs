@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use super::core::{Core, Step};
+use crate::engine::machine::Tick;
 use crate::engine::world::NodeId;
 
 /// All timers of a run.
@@ -23,6 +24,15 @@ struct Slot {
     generation: u32,
     fired: bool,
     waker: Option<Waker>,
+    tick: Option<Arc<Tick>>,
+    /// When the tick is due, on the node's monotonic clock, µs.
+    deadline_us: u64,
+}
+
+impl Slot {
+    fn new(node: NodeId) -> Slot {
+        Slot { node, generation: 0, fired: false, waker: None, tick: None, deadline_us: 0 }
+    }
 }
 
 impl Timers {
@@ -34,7 +44,7 @@ impl Timers {
                 (index, slot.generation)
             }
             None => {
-                self.slots.push(Slot { node, generation: 0, fired: false, waker: None });
+                self.slots.push(Slot::new(node));
                 ((self.slots.len() - 1) as u32, 0)
             }
         }
@@ -50,6 +60,17 @@ impl Timers {
         slot.waker.take()
     }
 
+    /// The tick that is due, if this timer is one and was not dropped meanwhile.
+    pub(super) fn tick(&self, index: u32, generation: u32) -> Option<Arc<Tick>> {
+        let slot = &self.slots[index as usize];
+        slot.tick.clone().filter(|_| slot.generation == generation && !slot.fired)
+    }
+
+    /// The tick has nothing to do until this reading of its node's monotonic clock, µs.
+    pub(super) fn put_off(&mut self, index: u32, deadline_us: u64) {
+        self.slots[index as usize].deadline_us = deadline_us;
+    }
+
     /// Fires all timers of a node early.
     pub(super) fn fire_all_of(&mut self, node: NodeId) -> Vec<Waker> {
         let of_node = self.slots.iter_mut().filter(|slot| slot.node == node);
@@ -62,12 +83,12 @@ impl Timers {
             .collect()
     }
 
-    fn release(&mut self, index: u32) -> Option<Waker> {
+    fn release(&mut self, index: u32) -> (Option<Waker>, Option<Arc<Tick>>) {
         let slot = &mut self.slots[index as usize];
         slot.generation = slot.generation.wrapping_add(1);
         slot.fired = false;
         self.free.push(index);
-        slot.waker.take()
+        (slot.waker.take(), slot.tick.take())
     }
 }
 
@@ -89,10 +110,9 @@ impl Timer {
     }
 }
 
-impl Future for Timer {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+impl Timer {
+    /// Whether it has fired; if not, whoever polls is woken.
+    fn poll_fired(&self, context: &mut Context<'_>) -> Poll<()> {
         let replaced = {
             let mut state = self.core.lock();
             let slot = &mut state.timers.slots[self.index as usize];
@@ -109,9 +129,44 @@ impl Future for Timer {
     }
 }
 
+impl Future for Timer {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.poll_fired(context)
+    }
+}
+
 impl Drop for Timer {
     fn drop(&mut self) {
-        let waker = self.core.lock().timers.release(self.index);
-        drop(waker);
+        let (waker, tick) = self.core.lock().timers.release(self.index);
+        drop((waker, tick));
+    }
+}
+
+/// Completes when its tick has something to do, with the deadline that it has come to.
+pub(super) struct Ticking(Timer);
+
+impl Ticking {
+    pub(super) fn new(core: Arc<Core>, tick: Tick, true_us: u64) -> Self {
+        let timer = Timer::new(core, tick.node, true_us);
+        {
+            let mut state = timer.core.lock();
+            let slot = &mut state.timers.slots[timer.index as usize];
+            slot.deadline_us = tick.deadline_us;
+            slot.tick = Some(Arc::new(tick));
+        }
+        Ticking(timer)
+    }
+}
+
+impl Future for Ticking {
+    type Output = u64;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<u64> {
+        let timer = &self.0;
+        timer
+            .poll_fired(context)
+            .map(|()| timer.core.lock().timers.slots[timer.index as usize].deadline_us)
     }
 }

@@ -82,6 +82,11 @@ impl Waiting {
         self.ready.extend(waited_for.cloned());
     }
 
+    /// Whether a key has changed that somebody waits for, who was not served yet.
+    pub(super) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     fn enter(&mut self, id: u64, blocked: &Blocked) {
         match blocked {
             Blocked::Disk => {}

@@ -55,7 +55,7 @@ use super::state::{Client, Next, Shared, State};
 use keyspace_access::Pending;
 
 pub(super) use checks::{check_write, is_out_of_memory};
-pub(super) use keyspace_access::expire_due;
+pub(super) use keyspace_access::{expire_due, is_any_due};
 
 use checks::check;
 pub(super) use table::is_command;

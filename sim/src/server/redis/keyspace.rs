@@ -290,6 +290,11 @@ impl Database {
         let (at_ms, key) = self.expiries.first()?;
         (now_ms > *at_ms).then(|| key.clone())
     }
+
+    /// Whether there is such a key.
+    pub(super) fn has_expired(&self, now_ms: i64) -> bool {
+        self.expiries.first().is_some_and(|(at_ms, _)| now_ms > *at_ms)
+    }
 }
 
 #[cfg(test)]

@@ -266,6 +266,15 @@ pub(super) fn settle(shared: &Arc<Shared>, state: &mut State) {
     }
 }
 
+/// Whether [`tend`] would have anything to do. An append-only file has always.
+pub(super) fn has_work(shared: &Shared, state: &State) -> bool {
+    if state.kept.files.is_none() {
+        return false;
+    }
+    let append = &state.kept.append;
+    snapshot::is_due(shared, state) || append.rewrite_scheduled || append.is_on()
+}
+
 /// What a server does ten times a second.
 pub(super) fn tend(shared: &Arc<Shared>, state: &mut State) {
     if state.kept.files.is_none() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use lockstorm::Host;
 use lockstorm::host::{Listener, Stream};
 
-use super::command::expire_due;
+use super::command::{expire_due, is_any_due};
 use super::connection;
 use super::gate::ReplicationGate;
 use super::observe::{Observer, Unobserved};
@@ -122,7 +122,8 @@ fn serve(shared: &Arc<Shared>, stream: Stream) {
 async fn cron(shared: Arc<Shared>) {
     let mut pinged_at = shared.host.monotonic();
     loop {
-        shared.host.sleep(TICK).await;
+        let (asked, since) = (shared.clone(), pinged_at);
+        shared.host.sleep_while_idle(TICK, move || has_work(&asked, since)).await;
         if shared.thread.is_busy() {
             continue;
         }
@@ -138,4 +139,18 @@ async fn cron(shared: Arc<Shared>) {
         }
         leader::tend(&shared, ping);
     }
+}
+
+/// Whether there is anything for [`cron`] to do that pinged last at `pinged_at`. It looks at
+/// the same clocks in the same order.
+fn has_work(shared: &Shared, pinged_at: Duration) -> bool {
+    if shared.thread.is_busy() {
+        return false;
+    }
+    let state = shared.lock();
+    let is_due = is_any_due(shared, &state) || persistence::has_work(shared, &state);
+    let now = shared.host.monotonic();
+    is_due
+        || now.saturating_sub(pinged_at) >= shared.settings.ping_period
+        || leader::has_silent(shared, &state, now)
 }

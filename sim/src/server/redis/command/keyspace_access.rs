@@ -92,10 +92,7 @@ impl Pending {
 /// Deletes every key whose time has come: the active half of expiry. Nothing on a
 /// replica, which waits for its master's deletions.
 pub(in super::super) fn expire_due(shared: &Arc<Shared>, state: &mut State) {
-    if !state.expires_actively
-        || state.is_replica()
-        || state.databases.iter().all(|database| database.expiring_len() == 0)
-    {
+    if !looks_for_expired(state) {
         return;
     }
     let now_ms = shared.wall_ms();
@@ -108,6 +105,21 @@ pub(in super::super) fn expire_due(shared: &Arc<Shared>, state: &mut State) {
         }
     }
     serve_ready(shared, state);
+}
+
+fn looks_for_expired(state: &State) -> bool {
+    state.expires_actively
+        && !state.is_replica()
+        && state.databases.iter().any(|database| database.expiring_len() > 0)
+}
+
+/// Whether [`expire_due`] would find a key, or somebody to serve.
+pub(in super::super) fn is_any_due(shared: &Shared, state: &State) -> bool {
+    if !looks_for_expired(state) {
+        return false;
+    }
+    let now_ms = shared.wall_ms();
+    state.waiting.has_ready() || state.databases.iter().any(|database| database.has_expired(now_ms))
 }
 
 fn remove_expired(

@@ -123,11 +123,15 @@ pub(in super::super) fn begin(shared: &Arc<Shared>, state: &mut State) -> bool {
 
 /// Takes one if a rule demands it, or somebody asked for it while there was another child.
 pub(super) fn tend(shared: &Arc<Shared>, state: &mut State) {
-    if state.kept.child.is_none()
-        && (state.kept.snapshots.is_scheduled || state.kept.snapshots.is_due(now_s(shared)))
-    {
+    if is_due(shared, state) {
         begin(shared, state);
     }
+}
+
+/// Whether somebody asked for one while there was another child, or it is time.
+pub(super) fn is_due(shared: &Shared, state: &State) -> bool {
+    state.kept.child.is_none()
+        && (state.kept.snapshots.is_scheduled || state.kept.snapshots.is_due(now_s(shared)))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use lockstorm::host::Stream;
 use tokio::io::{AsyncReadExt, AsyncWrite};
@@ -17,7 +18,7 @@ use super::super::blocking;
 use super::super::codec::number::parse_integer;
 use super::super::codec::{RequestDecoder, append_command};
 use super::super::rdb;
-use super::super::state::{Client, Position, Shared, random_id};
+use super::super::state::{Client, Position, Shared, State, random_id};
 use super::Replica;
 
 /// Serves a connection that asked to follow, until it ends.
@@ -242,6 +243,13 @@ impl Link {
         }
         Ok(())
     }
+}
+
+/// Whether a replica has been silent for too long.
+pub(in super::super) fn has_silent(shared: &Shared, state: &State, now: Duration) -> bool {
+    let timeout = shared.settings.replication_timeout;
+    let mut replicas = state.replication.replicas.values();
+    replicas.any(|replica| replica.online && now.saturating_sub(replica.heard_at) > timeout)
 }
 
 /// What a master does for its links besides, once a tick: pings in the stream, and
