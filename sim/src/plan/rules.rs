@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use super::complaint::{Complaint, quoted};
 use super::keys::KEYS;
 use super::scenario;
-use super::{Fence, Micros, OwnOptions, Plan, PlanError, Ppm, SignedMicros};
+use super::{Fence, Micros, OwnOptions, Plan, PlanError, Ppm, SignedMicros, app_node};
 use fault::FaultRules;
 
 /// A broken rule.
@@ -212,6 +212,14 @@ fn sizes(plan: &Plan) -> Result<(), Problem> {
             );
         }
     }
+    if let Some(number) = topology.absent.iter().find(|number| **number >= topology.apps) {
+        let (client, apps) = (app_node(*number), topology.apps);
+        return problem(
+            &["topology.absent", "topology.apps"],
+            format!("{client} cannot be absent: the last client, app-{apps}, is there"),
+            format!("write names of clients before app-{apps}, or fewer apps"),
+        );
+    }
     if topology.postgres > 0 {
         return problem(
             &["topology.postgres"],
@@ -279,6 +287,10 @@ fn known_node(plan: &Plan, at: &str, name: &str) -> Result<(), Problem> {
         return Ok(());
     }
     let mut complaint = Complaint::unknown("node", name, nodes.iter().map(String::as_str));
+    if plan.topology.absent.iter().any(|number| app_node(*number) == name) {
+        complaint.what = format!("there is no node {}: [topology] calls it absent", quoted(name));
+        complaint.mend = "take it out of absent there, or name another node".to_owned();
+    }
     if plan.topology.sentinels == 0 && name.starts_with("sentinel-") {
         complaint.what = format!("there is no node {}: [topology] says so", quoted(name));
         complaint.mend = "write sentinels = 3 there, or name another node".to_owned();
