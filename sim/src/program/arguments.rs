@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use lockstorm_sim::history::edn::Model;
 use lockstorm_sim::hunt::Quarry;
 use lockstorm_sim::hunt::course::{Shard, Strategy};
-use lockstorm_sim::plan::{Draws, Fence, Micros, Seed};
+use lockstorm_sim::plan::{Draws, Fence, Micros, Seed, scenario};
 use lockstorm_sim::seeds::Shelf;
 use lockstorm_sim::storm::environment::Environment;
 
@@ -68,15 +68,23 @@ pub enum Verb {
     BenchWorker,
 }
 
+fn scenarios() -> String {
+    let names = scenario::SCENARIOS.iter().map(|scenario| scenario.name);
+    format!("The scenario: {}", names.collect::<Vec<_>>().join(", "))
+}
+
+fn locks() -> String {
+    let names = scenario::LOCKS.iter().map(|lock| lock.name);
+    format!("The lock under test: {} (none must fail)", names.collect::<Vec<_>>().join(", "))
+}
+
 /// Which storm.
 #[derive(Debug, Clone, Args)]
 pub struct StormArguments {
-    /// The scenario: redis-failover, redis-single, redis-long-lease or redlock-five.
-    #[arg(long, default_value = "redis-failover")]
+    // The help names what there is.
+    #[arg(long, default_value = "redis-failover", help = scenarios())]
     pub scenario: String,
-    /// The lock under test: redis, redis-watchdog, redis-wait, redis-sentinel,
-    /// redis-reentrant, redis-fair, redlock, or none (which must fail).
-    #[arg(long, default_value = "redis")]
+    #[arg(long, default_value = "redis", help = locks())]
     pub lock: String,
     /// How much of the fence the stock uses.
     #[arg(long, value_enum, default_value_t = FenceArgument::Off)]
