@@ -4,8 +4,8 @@
 //! that must be the same on all of them lives once, beside them: pauses, node
 //! clocks, incarnations and keyed draws in [`world`], the [`Host`] of a
 //! simulated node in [`machine`], clocks in [`clock`], the kernels' settings in
-//! [`Kernel`], what faults did in [`touch`], whose turn it is in [`turns`], what third-party
-//! code senses in [`senses`], whether its I/O crates are ours in [`shims`].
+//! [`Kernel`], what faults did in [`touch`], whose turn it is in [`turns`], where
+//! tasks run in [`tasks`], what third-party code senses in [`senses`], whether its I/O crates are ours in [`shims`].
 //!
 //! A fault that an engine cannot express is declared ([`Engine::cannot_express`]),
 //! never silently left out.
@@ -18,6 +18,7 @@ pub mod machine;
 pub mod scoped;
 pub mod senses;
 pub mod shims;
+pub mod tasks;
 pub mod touch;
 pub mod turmoil;
 pub mod turns;
@@ -107,6 +108,18 @@ pub trait Engine: Send + Sync {
     /// interposer asks [`senses`]).
     fn gives_senses(&self) -> bool {
         true
+    }
+
+    /// Whether it answers by itself what third-party code asks the C library, so that no
+    /// interposer is needed.
+    fn answers_libraries(&self) -> bool {
+        false
+    }
+
+    /// The same engine, which draws other latencies and another order for the same plan; 0 is
+    /// the plan's own. `None` where the plan's seed decides all of that.
+    fn reseeded(&self, _reseed: u64) -> Option<Arc<dyn Engine>> {
+        None
     }
 
     /// Runs the stage to its end, on the calling thread. Give each run a fresh one.

@@ -16,6 +16,7 @@
 //!   saying what decided it, keeping it.
 //! - [`mod@bench`]: how soon hunts find planted bugs.
 //! - `proptest`, behind the feature of its name: plans as inputs of properties.
+//! - [`program`]: the command line, for the programs that link it.
 //! - [`draw`]: keyed random draws; [`whole_file`]: files written as a whole.
 //!
 //! Dependencies point downwards in this picture: program → bench → hunt, explain, seeds → shrink →
@@ -32,6 +33,7 @@ pub mod history;
 pub mod hunt;
 pub mod plan;
 pub mod planted;
+pub mod program;
 #[cfg(feature = "proptest")]
 pub mod proptest;
 pub mod report;

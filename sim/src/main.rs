@@ -1,9 +1,5 @@
-//! The program `lockstorm`: parse, do, exit with a code that says how it went.
-//!
-//! Each verb is a module of [`program`]; the exit codes are in one place,
-//! [`program::exit`].
-
-mod program;
+//! The program `lockstorm`: what [`lockstorm_sim::program`] does, with an interposer that
+//! gives third-party code on simulated nodes their clocks and keyed draws.
 
 use std::process::ExitCode;
 
@@ -11,11 +7,10 @@ use lockstorm_interpose::Senses;
 use lockstorm_sim::engine::senses;
 
 fn main() -> ExitCode {
-    // Third-party code on simulated nodes gets their clocks and keyed draws.
     lockstorm_interpose::install(Senses {
         monotonic_ns: senses::monotonic_ns,
         wall_ns: senses::wall_ns,
         entropy: senses::entropy,
     });
-    program::main()
+    lockstorm_sim::program::main()
 }

@@ -1,17 +1,22 @@
 //! The command line: what the verbs and flags are, and who does them.
 //!
+//! A program is this with what it links: `lockstorm` has the interposer, `lockstorm-madsim`
+//! (in `sim/madsim`) the engine of that name, and the two cannot be in one binary.
+//!
 //! Order of things: [`arguments`] is the grammar; [`demonstrate`], [`run`], [`hunt`],
 //! [`merge`], [`shrink`], [`explain`], [`report`], [`bench`], [`check`], [`kept`], [`serve`] do
 //! the verbs, [`wrong`] tells what the grammar refuses, [`sort`] which file is for another verb;
-//! [`plan_source`] finds their plans, [`plan_folder`] is where hunts write; [`say`] prints,
+//! [`plan_source`] finds their plans, [`plan_folder`] is where hunts write; [`all_engines`] asks them all, [`with_madsim`] is the
+//! program that has the one that is not here; [`say`] prints,
 //! [`progress`] says how far it is; [`exit`]
 //! has the codes.
 
+mod all_engines;
 mod arguments;
 mod bench;
 mod check;
 mod demonstrate;
-mod exit;
+pub mod exit;
 mod explain;
 mod hunt;
 mod kept;
@@ -25,13 +30,14 @@ mod say;
 mod serve;
 mod shrink;
 mod sort;
+mod with_madsim;
 mod wrong;
 
 use std::io::{self, BufReader};
 use std::process::ExitCode;
 
+use crate::storm::environment::Environment;
 use clap::Parser;
-use lockstorm_sim::storm::environment::Environment;
 
 use arguments::{Arguments, Verb};
 use exit::Failure;
@@ -56,6 +62,9 @@ pub fn main() -> ExitCode {
         Ok(environment) => environment,
         Err(why) => return Failure::usage(why).tell(),
     };
+    if arguments.needs_madsim(&environment) && !with_madsim::is_this() {
+        return with_madsim::hand_over().map_or_else(Failure::tell, ExitCode::from);
+    }
     let result = match arguments.verb {
         None => demonstrate::demonstrate(),
         Some(Verb::Run(arguments)) => run::run(&arguments),
@@ -81,6 +90,6 @@ pub fn main() -> ExitCode {
 
 fn work() -> Result<u8, Failure> {
     let input = BufReader::new(io::stdin());
-    lockstorm_sim::hunt::worker::serve(input, io::stdout()).map_err(Failure::internal)?;
+    crate::hunt::worker::serve(input, io::stdout()).map_err(Failure::internal)?;
     Ok(exit::SAFE)
 }

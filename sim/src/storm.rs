@@ -4,7 +4,7 @@
 //! [`scene`] builds the nodes, [`client`] is what they do ([`cancelling`] drops it
 //! half-way), [`locks`] what they do it with, [`observe`] writes down what servers see, [`conductor`] strikes and ends,
 //! [`anchors`] finds events by name, [`mod@reseed`] tries other futures of one past,
-//! [`place`] tells outsiders where it is. [`builder`] is the door for tests.
+//! [`place`] tells outsiders where it is, [`opinion`] asks other engines. [`builder`] is the door for tests.
 
 pub mod anchors;
 pub mod builder;
@@ -15,20 +15,22 @@ pub mod confirm;
 pub mod environment;
 pub mod locks;
 pub mod observe;
+pub mod opinion;
 pub mod place;
 pub mod repeat;
 pub mod reseed;
 pub mod scene;
 mod sentinels;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use builder::Storm;
 pub use reseed::{Reseed, run_reseeded};
 
 use crate::check::{self, Judgement, Setting};
 use crate::engine::event::{
-    CoarseEventEngine, EventEngine, PlainEventEngine, PromptEventEngine, UnseededEventEngine,
+    CoarseEventEngine, EventEngine, PlainEventEngine, PromptEventEngine, ShuffledEventEngine,
+    UnseededEventEngine,
 };
 use crate::engine::turmoil::Turmoil;
 use crate::engine::{Ending, Engine};
@@ -89,12 +91,25 @@ pub fn engine(name: &str) -> Option<Arc<dyn Engine>> {
         "event-coarse" => Some(Arc::new(CoarseEventEngine)),
         "event-plain" => Some(Arc::new(PlainEventEngine)),
         "event-unseeded" => Some(Arc::new(UnseededEventEngine)),
-        _ => None,
+        "event-shuffled" => Some(Arc::new(ShuffledEventEngine)),
+        _ => added().iter().find(|engine| engine.name() == name).cloned(),
     }
 }
 
 /// The names of the engines for users; the others are for asking one question each.
-pub const ENGINES: [&str; 2] = ["event", "turmoil"];
+pub const ENGINES: [&str; 4] = ["event", "event-shuffled", "turmoil", "madsim"];
+
+static ADDED: Mutex<Vec<Arc<dyn Engine>>> = Mutex::new(Vec::new());
+
+/// Adds an engine that this crate does not know: [`engine`] finds it by its name, in this
+/// process.
+pub fn add_engine(engine: Arc<dyn Engine>) {
+    added().push(engine);
+}
+
+fn added() -> MutexGuard<'static, Vec<Arc<dyn Engine>>> {
+    ADDED.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Runs `plan` with one of our own locks on `engine`, on a fresh thread, and judges it.
 pub fn run(plan: &Plan, engine: &dyn Engine) -> Run {
@@ -110,7 +125,7 @@ fn staged(plan: &Plan, engine: &dyn Engine, factory: &LockFactory, reseed: Optio
     if let Some(clause) = engine.cannot_express(plan) {
         return not_run(plan, engine, Judgement::not_expressible(), clause);
     }
-    if let Some(why) = locks::refusal(plan) {
+    if let Some(why) = locks::refusal(plan, engine) {
         return not_run(plan, engine, Judgement::not_expressible(), why);
     }
     let outcome = std::thread::scope(|scope| {

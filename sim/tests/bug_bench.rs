@@ -7,7 +7,7 @@ use assert_cmd::Command;
 use lockstorm_sim::check::{Kind, Verdict};
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::plan::{Fence, Plan, Seed, file, scenario};
-use lockstorm_sim::planted::{BUGS, Bug, Half};
+use lockstorm_sim::planted::{BUGS, Bug, Half, OF_ORDER};
 use lockstorm_sim::storm::{self, Run};
 
 /// The bug, the seed, and the faults that are directed at it.
@@ -432,7 +432,7 @@ fn whatever_shows_a_report_exists_and_every_planted_bug_says_where_it_is_from() 
             assert!(std::path::Path::new(&format!("{root}{name}")).exists(), "{name}");
         }
     }
-    let planted: BTreeSet<&str> = BUGS.iter().map(|bug| bug.name).collect();
+    let planted: BTreeSet<&str> = BUGS.iter().chain(OF_ORDER).map(|bug| bug.name).collect();
     assert_eq!(named, planted);
 }
 

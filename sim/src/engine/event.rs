@@ -51,6 +51,12 @@ pub struct UnseededEventEngine;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PlainEventEngine;
 
+/// The event engine that runs the tasks which are ready at one instant in a drawn order, of
+/// each node by itself. The ordinary one runs them as they were woken, so what hangs on two
+/// tasks that are swapped never happens there.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ShuffledEventEngine;
+
 /// How an event engine differs from the ordinary one.
 #[derive(Debug, Clone, Copy)]
 struct Manner {
@@ -62,12 +68,14 @@ struct Manner {
     unseeded: bool,
     /// Nothing is asked of tokio that it has with `--cfg tokio_unstable` only.
     plain: bool,
+    /// Tasks that are ready at one instant run in a drawn order.
+    shuffled: bool,
 }
 
 impl Default for Manner {
     fn default() -> Self {
         let plain = cfg!(not(tokio_unstable));
-        Manner { prompt: false, tick_us: 1, unseeded: false, plain }
+        Manner { prompt: false, tick_us: 1, unseeded: false, plain, shuffled: false }
     }
 }
 
@@ -92,6 +100,24 @@ impl Engine for CoarseEventEngine {
 
     fn run(&self, stage: Stage) -> Ending {
         run(stage, Manner { prompt: true, tick_us: 1_000, ..Manner::default() })
+    }
+}
+
+impl Engine for ShuffledEventEngine {
+    fn name(&self) -> &'static str {
+        "event-shuffled"
+    }
+
+    fn title(&self) -> &'static str {
+        concat!("event ", env!("CARGO_PKG_VERSION"), ", in a drawn order of tasks")
+    }
+
+    fn cannot_express(&self, _plan: &Plan) -> Option<String> {
+        None
+    }
+
+    fn run(&self, stage: Stage) -> Ending {
+        run(stage, Manner { shuffled: true, ..Manner::default() })
     }
 }
 
@@ -154,6 +180,9 @@ impl Engine for PromptEventEngine {
 }
 
 fn run(stage: Stage, manner: Manner) -> Ending {
+    if manner.shuffled {
+        stage.world.draw_order();
+    }
     let core = core::Core::new(&stage, &manner);
     driver::drive(&Arc::clone(&core), stage, &manner);
     core.ending()

@@ -29,7 +29,7 @@ thread_local! {
 }
 
 /// A node and the incarnation of its program.
-pub(super) type Program = (NodeId, u32);
+pub type Program = (NodeId, u32);
 
 const NOBODY: u64 = 0;
 
@@ -88,7 +88,7 @@ impl Drop for Entered {
 }
 
 /// Does `work` as a part of this program.
-pub(super) fn of_program<R>(program: Program, work: impl FnOnce() -> R) -> R {
+pub fn of_program<R>(program: Program, work: impl FnOnce() -> R) -> R {
     let before = PROGRAM.with(|place| place.replace(pack(Some(program))));
     let _restore = Restore(before);
     work()

@@ -31,8 +31,8 @@ pub fn missing() -> Vec<&'static str> {
 }
 
 /// Why a client library on these crates cannot run in a storm of this program, with the
-/// mend; `None` if it can.
-pub fn refusal() -> Option<String> {
+/// mend; `None` if it can. `are_answered`: whether the engine answers libraries by itself.
+pub fn refusal(are_answered: bool) -> Option<String> {
     let missing = missing();
     if !missing.is_empty() {
         return Some(format!(
@@ -41,7 +41,7 @@ pub fn refusal() -> Option<String> {
             missing.join(", ")
         ));
     }
-    (!super::senses::reach_libraries()).then(|| {
+    (!are_answered && !super::senses::reach_libraries()).then(|| {
         "the ZooKeeper client reads the C library's clock, which is the real one in this program: \
          call lockstorm_interpose::install before the first storm (docs/shims.md)"
             .to_owned()

@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::history::edn::Model;
+use crate::hunt::Quarry;
+use crate::hunt::course::{Shard, Strategy};
+use crate::plan::{Draws, Fence, Micros, Seed};
+use crate::seeds::Shelf;
+use crate::storm::ENGINES;
+use crate::storm::environment::Environment;
+use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use lockstorm_sim::history::edn::Model;
-use lockstorm_sim::hunt::Quarry;
-use lockstorm_sim::hunt::course::{Shard, Strategy};
-use lockstorm_sim::plan::{Draws, Fence, Micros, Seed};
-use lockstorm_sim::seeds::Shelf;
-use lockstorm_sim::storm::environment::Environment;
 
 use super::exit::Failure;
 use super::explain::ExplainArguments;
@@ -25,6 +27,24 @@ pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
     pub verb: Option<Verb>,
+}
+
+impl Arguments {
+    /// Whether this is to be done on the engine `madsim`.
+    pub fn needs_madsim(&self, environment: &Environment) -> bool {
+        let engine = match &self.verb {
+            Some(Verb::Run(arguments)) => arguments.storm.engine.map(EngineArgument::name),
+            Some(Verb::Replay(ReplayArguments { engine: EngineChoice::One(engine), .. })) => {
+                Some(engine.name())
+            }
+            Some(Verb::Hunt(arguments)) => {
+                let said = arguments.storm.engine.map(EngineArgument::name);
+                said.or(environment.engine.as_deref())
+            }
+            _ => None,
+        };
+        engine == Some(EngineArgument::Madsim.name())
+    }
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 safe, 1 violation, 2 unknown, inert or not expressible, \
@@ -99,7 +119,7 @@ pub struct StormArguments {
 impl StormArguments {
     /// The engine that is asked for.
     pub fn engine(&self) -> EngineArgument {
-        self.engine.unwrap_or(EngineArgument::Event)
+        self.engine.unwrap_or_default()
     }
 
     /// The flags that name this quarry.
@@ -118,10 +138,7 @@ impl StormArguments {
                 Draws::First => DrawsArgument::First,
                 Draws::Wide => DrawsArgument::Wide,
             }),
-            engine: Some(match quarry.engine.as_str() {
-                "turmoil" => EngineArgument::Turmoil,
-                _ => EngineArgument::Event,
-            }),
+            engine: Some(EngineArgument::from_str(&quarry.engine, false).unwrap_or_default()),
         }
     }
 }
@@ -288,7 +305,8 @@ impl HuntArguments {
         }
         if let (None, Some(name)) = (arguments.storm.engine, &environment.engine) {
             let engine = EngineArgument::from_str(name, false);
-            let mend = format!("LOCKSTORM_ENGINE=`{name}`: there are: event, turmoil");
+            let known = ENGINES.join(", ");
+            let mend = format!("LOCKSTORM_ENGINE=`{name}`: there are: {known}");
             arguments.storm.engine = Some(engine.map_err(|_| Failure::usage(mend))?);
         }
         if arguments.seeds == Some(0) {
@@ -382,9 +400,9 @@ pub struct BugsArguments {
 pub struct ReplayArguments {
     /// A plan file, a seed file, or a capsule (`storm1:…`).
     pub file: PathBuf,
-    /// The engine.
-    #[arg(long, value_enum, default_value_t = EngineArgument::Event)]
-    pub engine: EngineArgument,
+    /// The engine; `all` tells whether they agree.
+    #[arg(long, value_enum, default_value_t)]
+    pub engine: EngineChoice,
     /// What else to write.
     #[command(flatten)]
     pub files: Files,
@@ -401,6 +419,9 @@ pub enum SeedsVerb {
         /// The folder.
         #[arg(default_value = "seeds")]
         folder: PathBuf,
+        /// Ask all engines, and tell whether they agree.
+        #[arg(long, value_enum)]
+        engine: Option<AllEngines>,
     },
     /// List the kept plans.
     List {
@@ -593,12 +614,17 @@ impl DrawsArgument {
 }
 
 /// `--engine`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum EngineArgument {
     /// Fast, with the whole fault model.
+    #[default]
     Event,
+    /// The same with ready tasks in a drawn order.
+    EventShuffled,
     /// The reference.
     Turmoil,
+    /// The second opinion, in a program of its own.
+    Madsim,
 }
 
 impl EngineArgument {
@@ -606,9 +632,64 @@ impl EngineArgument {
     pub fn name(self) -> &'static str {
         match self {
             EngineArgument::Event => "event",
+            EngineArgument::EventShuffled => "event-shuffled",
             EngineArgument::Turmoil => "turmoil",
+            EngineArgument::Madsim => "madsim",
         }
     }
+}
+
+/// `--engine` where several can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineChoice {
+    /// This one.
+    One(EngineArgument),
+    /// event, turmoil and madsim, side by side.
+    All,
+}
+
+impl Default for EngineChoice {
+    fn default() -> Self {
+        EngineChoice::One(EngineArgument::default())
+    }
+}
+
+impl ValueEnum for EngineChoice {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: [EngineChoice; 5] = [
+            EngineChoice::One(EngineArgument::Event),
+            EngineChoice::One(EngineArgument::EventShuffled),
+            EngineChoice::One(EngineArgument::Turmoil),
+            EngineChoice::One(EngineArgument::Madsim),
+            EngineChoice::All,
+        ];
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            EngineChoice::One(engine) => engine.to_possible_value(),
+            EngineChoice::All => {
+                Some(PossibleValue::new("all").help("The three of them, side by side"))
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for EngineChoice {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            EngineChoice::One(engine) => engine.name(),
+            EngineChoice::All => "all",
+        })
+    }
+}
+
+/// `seeds check --engine`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AllEngines {
+    /// event, turmoil and madsim, side by side.
+    All,
 }
 
 /// A real time of at least a second, written as in plans.

@@ -5,9 +5,9 @@ use std::fs::OpenOptions;
 use std::io::{self, BufReader, ErrorKind, Write};
 use std::path::Path;
 
-use lockstorm_sim::bench::{Report, Trial, Tried, pack};
-use lockstorm_sim::hunt::course::Strategy;
-use lockstorm_sim::planted::{BUGS, Bug};
+use crate::bench::{Report, Trial, Tried, pack};
+use crate::hunt::course::Strategy;
+use crate::planted::{BUGS, Bug};
 
 use super::arguments::{BenchVerb, BugsArguments, Format, StrategyArgument};
 use super::exit::{self, Failure};

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use lockstorm_sim::check::{self, Judgement, Setting};
-use lockstorm_sim::history::edn::{self, Wording};
-use lockstorm_sim::history::file::lines::Lines;
-use lockstorm_sim::history::file::{FileError, Recorded, error::Complaint, read};
-use lockstorm_sim::report::recorded::Told;
+use crate::check::{self, Judgement, Setting};
+use crate::history::edn::{self, Wording};
+use crate::history::file::lines::Lines;
+use crate::history::file::{FileError, Recorded, error::Complaint, read};
+use crate::report::recorded::Told;
 
 use super::arguments::{CheckArguments, Format};
 use super::exit::Failure;

@@ -1,10 +1,10 @@
 //! `lockstorm` alone: how replication lag loses a lock and sells a unit twice, and what
 //! a full fence makes of the same storm. Everything shown is run, on both engines.
 
-use lockstorm_sim::check::Verdict;
-use lockstorm_sim::plan::{Fence, Plan, file};
-use lockstorm_sim::report::{Shown, demonstration};
-use lockstorm_sim::storm::{self, Run};
+use crate::check::Verdict;
+use crate::plan::{Fence, Plan, file};
+use crate::report::{Shown, demonstration};
+use crate::storm::{self, Run};
 
 use super::exit::{self, Failure};
 use super::run::confirmed;

@@ -10,12 +10,12 @@
 //! | 70 | internal |
 //!
 //! Codes of verdicts come from
-//! [`Verdict::exit_code`](lockstorm_sim::check::Verdict::exit_code).
+//! [`Verdict::exit_code`](crate::check::Verdict::exit_code).
 
 use std::fmt::Display;
 use std::process::ExitCode;
 
-use lockstorm_sim::plan::PlanError;
+use crate::plan::PlanError;
 
 /// All is well.
 pub const SAFE: u8 = 0;

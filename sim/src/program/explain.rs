@@ -1,9 +1,9 @@
 //! `lockstorm explain`: a failure's story, what decided it and when, what would help.
 
+use crate::explain::{self, Effort, Unexplained};
+use crate::plan::capsule;
+use crate::report::explained as report;
 use clap::Args;
-use lockstorm_sim::explain::{self, Effort, Unexplained};
-use lockstorm_sim::plan::capsule;
-use lockstorm_sim::report::explained as report;
 
 use super::arguments::Format;
 use super::exit::{self, Failure};

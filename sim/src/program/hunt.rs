@@ -14,15 +14,15 @@ pub(super) mod walk;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lockstorm_sim::check::Verdict;
-use lockstorm_sim::hunt::Quarry;
-use lockstorm_sim::hunt::campaign::{IDENTITY_FILE, Identity, Journal, SCHEMA};
-use lockstorm_sim::hunt::certificate::Certificate;
-use lockstorm_sim::hunt::course::{Course, DEFAULT_RUNS, Seeds, Shard, Strategy};
-use lockstorm_sim::hunt::examine::Examiner;
-use lockstorm_sim::plan::Seed;
-use lockstorm_sim::storm;
-use lockstorm_sim::storm::environment::Environment;
+use crate::check::Verdict;
+use crate::hunt::Quarry;
+use crate::hunt::campaign::{IDENTITY_FILE, Identity, Journal, SCHEMA};
+use crate::hunt::certificate::Certificate;
+use crate::hunt::course::{Course, DEFAULT_RUNS, Seeds, Shard, Strategy};
+use crate::hunt::examine::Examiner;
+use crate::plan::Seed;
+use crate::storm;
+use crate::storm::environment::Environment;
 
 use super::arguments::{DrawsArgument, Format, HuntArguments, StormArguments, StrategyArgument};
 use super::exit::{self, Failure};

@@ -3,13 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lockstorm_sim::plan::Plan;
-use lockstorm_sim::report::layout::{counted, labelled};
-use lockstorm_sim::seeds::duplicates::{self, Likeness};
-use lockstorm_sim::seeds::{self, SeedFile, Shelf, Title, check};
-use lockstorm_sim::storm;
+use crate::plan::Plan;
+use crate::report::layout::{counted, labelled};
+use crate::seeds::duplicates::{self, Likeness};
+use crate::seeds::{self, SeedFile, Shelf, Title, check};
+use crate::storm;
 
-use super::arguments::{Format, SeedsVerb};
+use super::all_engines;
+use super::arguments::{AllEngines, Format, SeedsVerb};
 use super::exit::{self, Failure};
 use super::plan_source::load_any;
 use super::run::quarry;
@@ -18,7 +19,10 @@ use super::say::{manner, say};
 /// `lockstorm seeds …`.
 pub fn kept(verb: &SeedsVerb) -> Result<u8, Failure> {
     match verb {
-        SeedsVerb::Check { folder } => check_all(folder),
+        SeedsVerb::Check { folder, engine: None } => check_all(folder),
+        SeedsVerb::Check { folder, engine: Some(AllEngines::All) } => {
+            all_engines::seeds(&paths(folder)?)
+        }
         SeedsVerb::List { folder, format } => list(folder, *format),
         SeedsVerb::Prune { folder, delete } => prune(folder, *delete),
         SeedsVerb::Add { seed, plan, shelf, storm, another, id, title, title_zh, folder } => {

@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use lockstorm_sim::hunt::campaign::merge::{Merged, merge as read_shards};
-use lockstorm_sim::hunt::campaign::{IDENTITY_FILE, JOURNAL_FILE, Journal};
+use crate::hunt::campaign::merge::{Merged, merge as read_shards};
+use crate::hunt::campaign::{IDENTITY_FILE, JOURNAL_FILE, Journal};
 
 use super::arguments::MergeArguments;
 use super::exit::Failure;

@@ -6,9 +6,9 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use lockstorm_sim::hunt::smaller::Smaller;
-use lockstorm_sim::plan::{Plan, capsule, file};
-use lockstorm_sim::whole_file;
+use crate::hunt::smaller::Smaller;
+use crate::plan::{Plan, capsule, file};
+use crate::whole_file;
 
 use super::exit::Failure;
 
@@ -134,7 +134,7 @@ impl PlanFolder {
 
 #[cfg(test)]
 mod tests {
-    use lockstorm_sim::plan::{Fence, Seed};
+    use crate::plan::{Fence, Seed};
 
     use super::*;
 
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_shrunk_plan_names_what_it_was_and_is_not_kept_beside_it_again() {
-        use lockstorm_sim::hunt::smaller::End;
+        use crate::hunt::smaller::End;
 
         let folder = tempfile::tempdir().unwrap();
         let out = PlanFolder::open(folder.path()).unwrap();

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::plan::{Plan, Seed, capsule, file};
+use crate::seeds::{self, SeedFile};
 use clap::Args;
-use lockstorm_sim::plan::{Plan, Seed, capsule, file};
-use lockstorm_sim::seeds::{self, SeedFile};
 
 use super::arguments::{EngineArgument, StormArguments};
 use super::exit::Failure;

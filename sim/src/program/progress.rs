@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::report::layout::grouped;
+use crate::storm::place::place;
 use indicatif::{ProgressBar, ProgressStyle};
-use lockstorm_sim::report::layout::grouped;
-use lockstorm_sim::storm::place::place;
 
 /// How often a line comes where no terminal watches, real time: a log of a night has a
 /// thousand of them.

@@ -3,17 +3,17 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::check::{self, Judgement, Setting, Verdict};
+use crate::explain::{self, Effort, Explained};
+use crate::history::file::error::Complaint;
+use crate::history::file::read;
+use crate::plan::capsule;
+use crate::report::block;
+use crate::report::html::{self, Source};
+use crate::report::{mermaid, perfetto};
+use crate::storm;
+use crate::whole_file;
 use clap::Args;
-use lockstorm_sim::check::{self, Judgement, Setting, Verdict};
-use lockstorm_sim::explain::{self, Effort, Explained};
-use lockstorm_sim::history::file::error::Complaint;
-use lockstorm_sim::history::file::read;
-use lockstorm_sim::plan::capsule;
-use lockstorm_sim::report::block;
-use lockstorm_sim::report::html::{self, Source};
-use lockstorm_sim::report::{mermaid, perfetto};
-use lockstorm_sim::storm;
-use lockstorm_sim::whole_file;
 
 use super::arguments::EngineArgument;
 use super::exit::Failure;
@@ -49,7 +49,8 @@ pub struct ReportArguments {
 }
 
 impl Files {
-    fn is_empty(&self) -> bool {
+    /// Whether nothing is asked for.
+    pub fn is_empty(&self) -> bool {
         self.html.is_none() && self.perfetto.is_none() && self.mermaid.is_none()
     }
 

@@ -4,20 +4,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstorm_sim::check::Verdict;
-use lockstorm_sim::history::file as history_file;
-use lockstorm_sim::hunt::Quarry;
-use lockstorm_sim::hunt::examine::{Examination, Examiner};
-use lockstorm_sim::plan::{Plan, capsule, file};
-use lockstorm_sim::report::html::{Source, pages};
-use lockstorm_sim::report::{block, json};
-use lockstorm_sim::storm::confirm::{self, Confirmation};
-use lockstorm_sim::storm::environment::Environment;
-use lockstorm_sim::storm::repeat::Repetition;
-use lockstorm_sim::storm::{self, Run, locks};
+use crate::check::Verdict;
+use crate::history::file as history_file;
+use crate::hunt::Quarry;
+use crate::hunt::examine::{Examination, Examiner};
+use crate::plan::{Plan, capsule, file};
+use crate::report::html::{Source, pages};
+use crate::report::{block, json};
+use crate::storm::confirm::{self, Confirmation};
+use crate::storm::environment::Environment;
+use crate::storm::repeat::Repetition;
+use crate::storm::{self, Run, locks};
 
+use super::all_engines;
 use super::arguments::{
-    DrawsArgument, EngineArgument, Format, ReplayArguments, RunArguments, StormArguments,
+    DrawsArgument, EngineArgument, EngineChoice, Format, ReplayArguments, RunArguments,
+    StormArguments,
 };
 use super::exit::Failure;
 use super::plan_source::load_any;
@@ -79,12 +81,22 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
 pub fn replay(arguments: &ReplayArguments) -> Result<u8, Failure> {
     let plan = load_any(&arguments.file)?;
     let engine = match arguments.engine {
+        EngineChoice::One(engine) => engine,
+        EngineChoice::All if arguments.format == Format::Text && arguments.files.is_empty() => {
+            return all_engines::plan(&plan, &shown(&arguments.file));
+        }
+        EngineChoice::All => {
+            let mend = "ask one engine for JSON and files, or leave them out";
+            return Err(Failure::usage(format!("--engine all tells a table and no more; {mend}")));
+        }
+    };
+    let named = match engine {
         EngineArgument::Event => String::new(),
         other => format!(" --engine {}", other.name()),
     };
-    let reproduce = format!("{} replay {}{engine}", program(), shown(&arguments.file));
+    let reproduce = format!("{} replay {}{named}", program(), shown(&arguments.file));
     let telling = Telling {
-        engine: arguments.engine,
+        engine,
         format: arguments.format,
         twice: false,
         reproduce: &reproduce,
@@ -209,7 +221,7 @@ fn program() -> &'static str {
 }
 
 /// The one line that runs this seed again.
-pub fn command_of_seed(seed: lockstorm_sim::plan::Seed, storm: &StormArguments) -> String {
+pub fn command_of_seed(seed: crate::plan::Seed, storm: &StormArguments) -> String {
     let StormArguments { scenario, lock, fence, .. } = storm;
     format!(
         "{} run --scenario {scenario} --lock {lock} --fence {} --seed {seed}{}",

@@ -4,7 +4,7 @@
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lockstorm_sim::report::manner::{Manner, Style};
+use crate::report::manner::{Manner, Style};
 
 static UNSAID: AtomicBool = AtomicBool::new(false);
 

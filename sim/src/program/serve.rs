@@ -5,14 +5,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::disk::{self, Disk};
+use crate::server::postgres;
+use crate::server::redis::observe::Unobserved;
+use crate::server::redis::sentinel::{self, MasterSettings, PORT, Sentinel};
+use crate::server::redis::{ConfigFile, ReplicationGate, Server, Settings};
+use crate::server::zookeeper;
 use lockstorm::Host;
 use lockstorm::host::Listener;
-use lockstorm_sim::disk::{self, Disk};
-use lockstorm_sim::server::postgres;
-use lockstorm_sim::server::redis::observe::Unobserved;
-use lockstorm_sim::server::redis::sentinel::{self, MasterSettings, PORT, Sentinel};
-use lockstorm_sim::server::redis::{ConfigFile, ReplicationGate, Server, Settings};
-use lockstorm_sim::server::zookeeper;
 
 use super::arguments::{ServePostgres, ServeRedis, ServeVerb, ServeZookeeper};
 use super::exit::{self, Failure};

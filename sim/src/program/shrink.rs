@@ -7,14 +7,14 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::plan::{Plan, capsule, file};
+use crate::report::block::{self, Failure as Told};
+use crate::report::layout::counted;
+use crate::report::shrunk as report;
+use crate::shrink::{Limits, shrink_with};
+use crate::storm::locks::{self, LockFactory};
+use crate::whole_file;
 use clap::Args;
-use lockstorm_sim::plan::{Plan, capsule, file};
-use lockstorm_sim::report::block::{self, Failure as Told};
-use lockstorm_sim::report::layout::counted;
-use lockstorm_sim::report::shrunk as report;
-use lockstorm_sim::shrink::{Limits, shrink_with};
-use lockstorm_sim::storm::locks::{self, LockFactory};
-use lockstorm_sim::whole_file;
 
 use super::arguments::{EngineArgument, Format};
 use super::exit::{self, Failure};

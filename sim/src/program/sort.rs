@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use lockstorm_sim::history::edn;
-use lockstorm_sim::history::file::lines::Lines;
-use lockstorm_sim::plan::capsule;
+use crate::history::edn;
+use crate::history::file::lines::Lines;
+use crate::plan::capsule;
 
 use super::exit::Failure;
 

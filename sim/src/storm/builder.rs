@@ -21,7 +21,7 @@ use super::confirm::confirm;
 use super::environment::Environment;
 use super::locks::{self, LockFactory};
 use super::repeat::{self, Repetition};
-use super::{Run, engine, run_with};
+use super::{ENGINES, Run, engine, run_with};
 use crate::check::{Kind, Verdict};
 use crate::engine::Engine;
 use crate::plan::{Fence, Plan, PlanError, Seed, file};
@@ -151,7 +151,8 @@ impl Storm {
         self
     }
 
-    /// On this engine, `event` or `turmoil`.
+    /// On this engine: `event`, `event-shuffled`, `turmoil`, or one that was added
+    /// ([`add_engine`](super::add_engine)).
     #[must_use]
     pub fn engine(mut self, name: impl Into<String>) -> Self {
         self.engine = name.into();
@@ -311,8 +312,11 @@ impl Storm {
 
     fn engine_or_panic(&self) -> Arc<dyn Engine> {
         let name = Environment::get().engine.clone().unwrap_or_else(|| self.engine.clone());
-        engine(&name)
-            .unwrap_or_else(|| panic!("no engine is called `{name}`; there are: event, turmoil"))
+        engine(&name).unwrap_or_else(|| {
+            let here = ENGINES.into_iter().filter(|name| engine(name).is_some());
+            let here = here.collect::<Vec<_>>().join(", ");
+            panic!("no engine is called `{name}` in this program; there are: {here}")
+        })
     }
 
     fn reproduce(&self, run: &Run) -> String {

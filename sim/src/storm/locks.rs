@@ -18,7 +18,7 @@ use lockstorm::lock::zookeeper::{self, ZooKeeperLock};
 use lockstorm::lock::{Grant, Guard, GuardBackend, Lock, LockError, Owner, Release};
 
 use super::scene::REDIS_PORT;
-use crate::engine::shims;
+use crate::engine::{Engine, shims};
 use crate::plan::scenario::{LOCKS, Needs, find_lock};
 use crate::plan::{self, Fence, Micros, Plan};
 use crate::planted;
@@ -97,11 +97,12 @@ pub fn quorum(plan: &Plan) -> u16 {
     if plan.lock.name == "redlock" { plan.topology.redis / 2 + 1 } else { 1 }
 }
 
-/// Why the plan's lock cannot be put through a storm by this program, with the mend; `None`
-/// if it can.
-pub fn refusal(plan: &Plan) -> Option<String> {
+/// Why the plan's lock cannot be put through a storm by this program on `engine`, with the
+/// mend; `None` if it can.
+pub fn refusal(plan: &Plan, engine: &dyn Engine) -> Option<String> {
     let lock = find_lock(&plan.lock.name).ok()?;
-    (lock.needs == Needs::Ensemble).then(shims::refusal)?
+    let are_answered = engine.answers_libraries();
+    (lock.needs == Needs::Ensemble).then(|| shims::refusal(are_answered))?
 }
 
 fn made(

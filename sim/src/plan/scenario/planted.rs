@@ -59,5 +59,6 @@ pub const PLANTED: &[LockKind] = pairs![
     "open-on-timeout" false "goes in when it has waited long enough" "等待超时便放行",
     "open-on-error" false "goes in when the server cannot be asked" "服务不可用便放行",
     "token-before-lock" true "the token is counted before the lock is taken" "先取令牌后获取锁",
+    "lost-hand-over" false "two tasks that one call wakes must run in one order" "同时唤醒的两个任务必须按序运行",
     "token-expires" true "the counter of tokens expires" "令牌计数器会过期",
 ];

@@ -2,13 +2,13 @@
 
 use std::io::Write as _;
 
-use lockstorm_sim::check::Verdict;
-use lockstorm_sim::hunt::Task;
-use lockstorm_sim::hunt::campaign::evidence::{TWIN_FINDS, TWIN_SEEDS, TwinHunt};
-use lockstorm_sim::hunt::campaign::{evidence, junit, markdown};
-use lockstorm_sim::hunt::course::Course;
-use lockstorm_sim::hunt::examine::Examiner;
-use lockstorm_sim::plan::Seed;
+use crate::check::Verdict;
+use crate::hunt::Task;
+use crate::hunt::campaign::evidence::{TWIN_FINDS, TWIN_SEEDS, TwinHunt};
+use crate::hunt::campaign::{evidence, junit, markdown};
+use crate::hunt::course::Course;
+use crate::hunt::examine::Examiner;
+use crate::plan::Seed;
 
 use super::Setup;
 use super::examine::Examined;

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use lockstorm_sim::check::Verdict;
-use lockstorm_sim::hunt::campaign::annotations::annotations;
-use lockstorm_sim::hunt::campaign::evidence::TwinHunt;
-use lockstorm_sim::hunt::campaign::markdown;
-use lockstorm_sim::hunt::course::Course;
-use lockstorm_sim::hunt::smaller::End;
-use lockstorm_sim::plan::Seed;
-use lockstorm_sim::report::block::failure_block_in;
-use lockstorm_sim::report::layout::{counted, labelled};
-use lockstorm_sim::report::manner::Manner;
-use lockstorm_sim::report::{json, table};
+use crate::check::Verdict;
+use crate::hunt::campaign::annotations::annotations;
+use crate::hunt::campaign::evidence::TwinHunt;
+use crate::hunt::campaign::markdown;
+use crate::hunt::course::Course;
+use crate::hunt::smaller::End;
+use crate::plan::Seed;
+use crate::report::block::failure_block_in;
+use crate::report::layout::{counted, labelled};
+use crate::report::manner::Manner;
+use crate::report::{json, table};
 use serde_json::{Value, json};
 
 use super::Setup;

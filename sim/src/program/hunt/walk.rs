@@ -5,11 +5,11 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use lockstorm_sim::hunt::book::{Book, is_failure};
-use lockstorm_sim::hunt::campaign::{Journal, Line};
-use lockstorm_sim::hunt::course::{Course, Step, Strategy};
-use lockstorm_sim::hunt::{Quarry, Summary, Task, pack};
-use lockstorm_sim::report::layout::counted;
+use crate::hunt::book::{Book, is_failure};
+use crate::hunt::campaign::{Journal, Line};
+use crate::hunt::course::{Course, Step, Strategy};
+use crate::hunt::{Quarry, Summary, Task, pack};
+use crate::report::layout::counted;
 
 use super::Setup;
 use crate::program::exit::Failure;
