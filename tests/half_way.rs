@@ -340,6 +340,7 @@ fn every_task_group_can_be_paused() {
         ("app-1", "renewer"),
         ("app-1", "asyncs"),
         ("app-1", "session"),
+        ("app-1", "postgres-driver"),
     ];
     let known: usize = ["redis-1", "sentinel-1", "stock-1", "app-1"]
         .map(|node| lockstorm_sim::plan::groups::of_node(node).len())
@@ -362,6 +363,10 @@ fn every_task_group_can_be_paused() {
             "asyncs" | "session" => {
                 let text = text.replace("redis-failover", "zookeeper-three");
                 format!("{text}[lock]\nname = \"zookeeper\"\n")
+            }
+            "postgres-driver" => {
+                let text = text.replace("redis-failover", "postgres-single");
+                format!("{text}[lock]\nname = \"pg-for-update\"\n")
             }
             _ => text,
         };
