@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn names_are_text() {
         assert_eq!(plain("a;b"), "a#59;b");
-        assert_eq!(plain("<script>\nx"), "#60;script#62; x");
+        assert_eq!(plain("<script>\nx"), "#60;script#62;#92;nx");
         assert_eq!(plain("END"), "(END)");
     }
 }
