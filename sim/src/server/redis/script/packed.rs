@@ -109,9 +109,20 @@ impl Form<'_> {
     }
 }
 
-/// As C converts a double to an integer of 64 bits.
+/// As x86-64's C converts a double to an integer of 64 bits; what does not fit is undefined in
+/// C, and these in fact.
 fn integer(number: f64) -> u64 {
-    if number < 0.0 { number as i64 as u64 } else { number as u64 }
+    const SIGN: u64 = 1 << 63;
+    const HALF: f64 = 9_223_372_036_854_775_808.0;
+    if number.is_nan() || number < -HALF {
+        SIGN
+    } else if number < 0.0 {
+        number as i64 as u64
+    } else if number < 2.0 * HALF {
+        number as u64
+    } else {
+        0
+    }
 }
 
 fn pack(given: &Parameters<'_>) -> mlua::Result<MultiValue> {
