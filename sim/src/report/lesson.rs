@@ -1,7 +1,7 @@
 //! A lesson as text: the question, what happened, why, the curves, what to mend.
 //!
 //! Everything that is claimed comes from a run that is handed in; [`site`] tells the same as
-//! pages, [`words`] has what stands around every lesson.
+//! pages, [`mod@words`] has what stands around every lesson.
 
 pub mod site;
 pub mod words;

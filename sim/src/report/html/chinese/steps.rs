@@ -123,6 +123,8 @@ pub(super) const FAULTS: &[Form] = &[
     ("the {} of {} stands still", "{1} 的 {0} 停顿"),
     ("the work of {} hangs, and its other tasks go on", "{0} 的业务挂起，其他任务继续"),
     ("{} had something to do and did not", "{0} 有事要做却没有做"),
+    ("{} is promoted, whatever its primary does", "{0} 被提升为主库，不管原主库在做什么"),
+    ("{} is promoted", "{0} 被提升为主库"),
     ("{}'s replication output buffer stops draining", "{0} 的复制输出缓冲区停止排空"),
     ("{} answered a client before its replicas could know", "{0} 在从节点得知之前就应答了客户端"),
     ("the network between {} and {} is cut", "{0} 与 {1} 之间的网络中断"),
