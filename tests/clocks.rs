@@ -218,6 +218,45 @@ for = "2500ms"
     });
 }
 
+/// A client whose only wait is under way when its clock goes slow: it reads no clock until it
+/// wakes, too late.
+#[test]
+fn a_rate_that_begins_while_a_program_waits_shows_when_the_wait_is_moved() {
+    let text = r#"
+schema = 1
+scenario = "redis-single"
+seed = "0x5"
+duration = "8s"
+
+[lock]
+lease = "2s"
+
+[topology]
+apps = 2
+
+[workload]
+units = 400
+think = "100ms"
+slow-per-mille = 1000
+slow-work = "1200ms"
+patience = "4s"
+
+[[fault]]
+kind = "clock-rate"
+node = "app-1"
+rate = "-50%"
+after = "app-1 read 1 applied"
+delay = "50ms"
+for = "1200ms"
+"#;
+    on_both(text, |run| {
+        assert_eq!(run.judgement.goals.touched, [0], "{:#?}", run.judgement.goals);
+        assert!(run.judgement.has_violation(Kind::Oversell), "{:#?}", run.judgement);
+        let blamed = run.judgement.findings.iter().flat_map(|finding| &finding.blame.faults);
+        assert!(blamed.clone().any(|fault| fault.fault == 0), "{:#?}", run.judgement.findings);
+    });
+}
+
 #[test]
 fn a_jump_shows_only_where_the_wall_clock_is_read() {
     // Clients live by the monotonic clock alone.

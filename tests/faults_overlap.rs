@@ -94,6 +94,21 @@ fn the_machine_of_a_dead_process_can_still_die() {
 }
 
 #[test]
+fn a_crash_that_keeps_a_dead_node_down_for_longer_shows_when_the_first_is_over() {
+    let faults =
+        fault("process-crash", MASTER, 1_000, 500) + &fault("process-crash", MASTER, 1_200, 4_000);
+    on_both(&faults, |run| {
+        assert_eq!(starts(run, "redis-1"), [0, 5_200_000]);
+        assert_eq!(shown(run), (vec![0, 1], vec![]));
+        let stays = run.history.iter().find(|event| match &event.what {
+            What::FaultTouched { fault, how } => *fault == 1 && how == "redis-1 stays down",
+            _ => false,
+        });
+        assert_eq!(stays.map(|event| event.at_us), Some(1_500_000));
+    });
+}
+
+#[test]
 fn a_pause_ends_with_its_program_and_leaves_the_next_pause_alone() {
     let faults = fault("pause", MASTER, 1_000, 3_000)
         + &fault("process-crash", MASTER, 1_500, 500)

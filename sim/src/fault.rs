@@ -95,6 +95,11 @@ pub enum Sign {
         /// How the illness showed.
         sign: DiskSign,
     },
+    /// A crash is over, and the node stays down.
+    StillDown {
+        /// The node.
+        node: NodeId,
+    },
     /// An operation ended that was to be cancelled.
     Operation(cancel::Ended),
 }
@@ -230,6 +235,16 @@ pub fn end(kind: &FaultKind, others: &[&FaultKind], ground: &Ground) {
     }
 }
 
+/// What shows of the faults that go on when one of this kind has ended while the storm goes on.
+pub fn left_behind(kind: &FaultKind, ground: &Ground) -> Option<Sign> {
+    match kind {
+        FaultKind::ProcessCrash { node } | FaultKind::MachineCrash { node } => {
+            crash::left_behind(node, ground)
+        }
+        _ => None,
+    }
+}
+
 /// What `sign` says of an active fault of this kind, if it is about it.
 pub fn showed(kind: &FaultKind, sign: &Sign, ground: &Ground) -> Option<String> {
     match kind {
@@ -255,10 +270,11 @@ pub fn showed(kind: &FaultKind, sign: &Sign, ground: &Ground) -> Option<String> 
         FaultKind::DiskSlow { node, .. } => disk::showed(node, DiskSign::Slowed, sign, ground),
         FaultKind::DiskStall { node } => disk::showed(node, DiskSign::Stalled, sign, ground),
         FaultKind::DiskError { node } => disk::showed(node, DiskSign::Failed, sign, ground),
-        // Crashes and promotions show at once or not at all.
-        FaultKind::ProcessCrash { .. }
-        | FaultKind::MachineCrash { .. }
-        | FaultKind::Promote { .. } => None,
+        FaultKind::ProcessCrash { node } | FaultKind::MachineCrash { node } => {
+            crash::showed(node, sign, ground)
+        }
+        // It shows at once or not at all.
+        FaultKind::Promote { .. } => None,
     }
 }
 

@@ -363,13 +363,11 @@ fn compare(servers: u8, share: u64) {
 }
 
 #[test]
-#[ignore = "open: a sixth of the sequences differ, in the four ways that docs/conformance.md names"]
 fn one_server_answers_as_a_real_one() {
     compare(1, 1);
 }
 
 #[test]
-#[ignore = "open: a sixth of the sequences differ, in the four ways that docs/conformance.md names"]
 fn three_servers_answer_as_real_ones() {
     compare(3, 2);
 }

@@ -96,8 +96,13 @@ impl Machine for SimulatedMachine {
         let duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         let deadline_us = world.monotonic_us(node).saturating_add(duration_us);
         Box::pin(async move {
+            let mut expected_us = None;
             loop {
                 let true_us = world.true_us_of(node, deadline_us);
+                if expected_us.replace(true_us).is_some_and(|expected| expected != true_us) {
+                    // Its clock has changed while it waited by it.
+                    world.wait_moved(node);
+                }
                 if true_us <= world.now_us() {
                     return;
                 }

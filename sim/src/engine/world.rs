@@ -307,6 +307,14 @@ impl World {
         Some(reading)
     }
 
+    /// A program of this node waits, and what it waits for comes at another time than it would
+    /// have by the clock with which it began to wait.
+    pub(super) fn wait_moved(&self, node: NodeId) {
+        if self.lock()[node.index()].clock_changed {
+            self.touch(Touch::Clock { node, wall: false });
+        }
+    }
+
     /// How a node's wall clock is off now. No program reads it by this.
     pub fn deviation(&self, node: NodeId) -> Deviation {
         self.lock()[node.index()].clock.deviation(self.now_us())

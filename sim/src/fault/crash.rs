@@ -1,9 +1,10 @@
 //! A node's program dies, alone or with its machine; when the fault ends it is
 //! started again, with an empty memory, unless another crash still holds it down.
-//! Shows at once, unless there was nothing left to die. A machine whose program is dead
+//! Shows at once, or, where there was nothing left to die, when another crash is over and
+//! it still holds the node down. A machine whose program is dead
 //! has a kernel with bytes in it: that dies, and what its disk had not synchronised.
 
-use super::{Begun, Ground};
+use super::{Begun, Ground, Sign};
 use crate::history::What;
 use crate::plan::FaultKind;
 
@@ -49,5 +50,20 @@ pub(super) fn end(node: &str, others: &[&FaultKind], ground: &Ground) {
     }
     if let Some(id) = ground.find(node) {
         ground.control.start(id);
+    }
+}
+
+/// A crash has ended: whether the node is down all the same.
+pub(super) fn left_behind(node: &str, ground: &Ground) -> Option<Sign> {
+    let id = ground.find(node)?;
+    (!ground.world.is_up(id)).then_some(Sign::StillDown { node: id })
+}
+
+pub(super) fn showed(node: &str, sign: &Sign, ground: &Ground) -> Option<String> {
+    match sign {
+        Sign::StillDown { node: id } if ground.find(node) == Some(*id) => {
+            Some(format!("{node} stays down"))
+        }
+        _ => None,
     }
 }

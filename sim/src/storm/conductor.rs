@@ -273,6 +273,13 @@ impl Conductor {
     }
 
     fn end(&self, index: usize) {
+        self.finish(index);
+        if let Some(sign) = fault::left_behind(&self.faults[index].kind, &self.ground) {
+            self.notice(sign);
+        }
+    }
+
+    fn finish(&self, index: usize) {
         let others = {
             let state = &mut *self.lock();
             if !is_active(&state.strikes[index]) {
@@ -304,7 +311,7 @@ impl Conductor {
 
     fn heal(self: &Arc<Self>) {
         for index in 0..self.faults.len() {
-            self.end(index);
+            self.finish(index);
         }
         {
             let mut state = self.lock();

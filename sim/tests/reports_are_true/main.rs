@@ -14,6 +14,7 @@ mod sessions;
 mod told;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use lockstorm_interpose::Senses;
 use lockstorm_sim::engine::event::EventEngine;
@@ -24,6 +25,7 @@ use lockstorm_sim::plan::{Fence, Seed};
 use lockstorm_sim::report::story::{MOST_STEPS, Story};
 use lockstorm_sim::report::subject::Subject;
 use lockstorm_sim::report::why;
+use lockstorm_sim::seeds::SeedFile;
 use lockstorm_sim::storm::{self, Run};
 
 use clocks::*;
@@ -179,10 +181,25 @@ fn every_why_behind_a_fence_is_true() {
     sweep("redis-failover", Fence::Full, 0..60);
 }
 
-#[test]
-fn every_why_of_ended_sessions_is_true() {
+/// The client of ZooKeeper asks the C library.
+fn install_senses() {
     let (monotonic_ns, wall_ns) = (senses::monotonic_ns, senses::wall_ns);
     lockstorm_interpose::install(Senses { monotonic_ns, wall_ns, entropy: senses::entropy });
+}
+
+/// Seeds hardly ever draw it: a cut that outlasts the session of whoever holds.
+#[test]
+fn a_holder_that_was_cut_off_is_told_so() {
+    install_senses();
+    let path = "../seeds/known-unsafe/zookeeper-session-expires-at-work-001.toml";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    let run = storm::run(&SeedFile::load(&path).unwrap().plan, &EventEngine);
+    assert_eq!(judged(&run), Some("was cut off from the ensemble for longer than its session"));
+}
+
+#[test]
+fn every_why_of_ended_sessions_is_true() {
+    install_senses();
     for lock in ["zookeeper", "zookeeper-read"] {
         let mut quarry = Quarry::new("zookeeper-three", lock, Fence::Off);
         // Whoever looks is told in time, and little is left to tell.

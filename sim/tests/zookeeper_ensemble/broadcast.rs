@@ -373,13 +373,11 @@ fn is_found(name: &str, bugs: Bugs) {
 }
 
 #[test]
-#[ignore = "open: no drawn storm finds the server that has this bug on purpose"]
 fn an_acknowledgement_before_the_disk_has_it_is_found() {
     is_found("acknowledge before fsync", Bugs { acknowledge_before_sync: true, ..Bugs::default() });
 }
 
 #[test]
-#[ignore = "open: no drawn storm finds the server that has this bug on purpose"]
 fn a_truncation_that_is_forgotten_is_found() {
     is_found("forget TRUNC", Bugs { forget_truncation: true, ..Bugs::default() });
 }

@@ -202,6 +202,35 @@ impl Writer {
         self.buffer(Some(value.as_bytes()))
     }
 
+    /// A string as Java's servers write it: what lies beyond the basic plane is two surrogates
+    /// of three bytes each, which is no UTF-8 (`BinaryOutputArchive.stringToByteBuffer`). Their
+    /// clients see it so; our own servers write [`text`](Self::text) to each other and to disks.
+    pub fn java_text(&mut self, value: &str) -> &mut Self {
+        if value.chars().all(|character| character.len_utf16() == 1) {
+            return self.text(value);
+        }
+        let mut bytes = Vec::with_capacity(value.len() + 2);
+        for unit in value.encode_utf16() {
+            // Each of them is below 2^16: six bits, six bits, and four.
+            let low = |shift: u16| 0x80 | (unit >> shift & 0x3f) as u8;
+            match unit {
+                ..0x80 => bytes.push(unit as u8),
+                ..0x800 => bytes.extend([0xc0 | (unit >> 6) as u8, low(0)]),
+                _ => bytes.extend([0xe0 | (unit >> 12) as u8, low(6), low(0)]),
+            }
+        }
+        self.buffer(Some(&bytes))
+    }
+
+    /// A vector of strings, each as [`java_text`](Self::java_text).
+    pub fn java_texts<'a>(&mut self, values: impl ExactSizeIterator<Item = &'a str>) -> &mut Self {
+        self.count(values.len());
+        for value in values {
+            self.java_text(value);
+        }
+        self
+    }
+
     /// A vector of strings.
     pub fn texts<'a>(&mut self, values: impl ExactSizeIterator<Item = &'a str>) -> &mut Self {
         self.count(values.len());

@@ -361,9 +361,10 @@ fn request(shared: &Shared, state: &mut State, id: u64, frame: Bytes) -> Result<
     }
 }
 
-/// A reply without a body, outside of the order of requests.
+/// A reply without a body, outside of the order of requests. One to a kind that there is not
+/// carries the number that a request has before it is prepared (`UnimplementedRequestProcessor`).
 fn say(shared: &Shared, state: &mut State, id: u64, xid: i32, code: Code) {
-    let zxid = if code == Code::UNIMPLEMENTED { state.tree.last_zxid } else { 0 };
+    let zxid = if code == Code::UNIMPLEMENTED { -1 } else { 0 };
     let mut frame = Writer::new();
     frame.int(xid).long(zxid).int(code.0);
     if let Some(client) = state.clients.get_mut(&id) {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::code::{Code, kind};
-use super::codec::Writer;
+use super::codec::{Reader, Writer};
 use super::observe::Observation;
 use super::prepare::{Asked, Preparer};
 use super::records::Identity;
@@ -113,7 +113,11 @@ impl Pipeline {
 
 /// A request comes in. Clients' ones have been counted.
 pub(super) fn submit(shared: &Shared, state: &mut State, mut request: Request) {
-    if state.decides() {
+    if request.kind == kind::RECONFIG && !is_reconfiguration(&request.body) {
+        // It is looked at before it has a number, and so is answered like a read.
+        request.refused = Some(Code::MARSHALLING);
+        queue_read(shared, state, request);
+    } else if state.decides() {
         if kind::is_write(request.kind) {
             prepare(shared, state, request);
             return;
@@ -129,6 +133,13 @@ pub(super) fn submit(shared: &Shared, state: &mut State, mut request: Request) {
     } else {
         queue_read(shared, state, request);
     }
+}
+
+/// Whether these bytes are a `ReconfigRequest`: who joins, who leaves, who is there, the number
+/// of the configuration that is to be replaced.
+fn is_reconfiguration(body: &[u8]) -> bool {
+    let reader = &mut Reader::new(body);
+    (0..3).all(|_| reader.text_or_null().is_ok()) && reader.long().is_ok()
 }
 
 /// Whether a request of this kind waits for the leader.

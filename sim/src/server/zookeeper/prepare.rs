@@ -168,6 +168,10 @@ impl Draft<'_, '_> {
         let mut failed = false;
         let mut parts = Vec::with_capacity(operations.len());
         for operation in &operations {
+            if !failed && operation.kind() == kind::CREATE_TTL {
+                // ZooKeeper takes the record of it for one of another class, and gives up.
+                return Err(Code::MARSHALLING);
+            }
             let code = match failed {
                 true => Code::RUNTIME_INCONSISTENCY,
                 false => match self.operation(operation) {

@@ -28,7 +28,7 @@ pub(super) fn answer(
     match request.kind {
         kind::PING => Ok(()),
         kind::SYNC => {
-            body.text(&reader.text()?);
+            body.java_text(&reader.text()?);
             Ok(())
         }
         kind::EXISTS => exists(state, id, reader, body),
@@ -51,14 +51,14 @@ pub(super) fn answer(
             let paths = state.tree.ephemerals.get(&request.session).into_iter().flatten();
             let paths: Vec<&str> =
                 paths.map(String::as_str).filter(|path| all || path.starts_with(&prefix)).collect();
-            body.texts(paths.into_iter());
+            body.java_texts(paths.into_iter());
             Ok(())
         }
         kind::WHO_AM_I => {
             body.count(request.identities.len());
             for Identity { scheme, id } in &*request.identities {
                 let user = if scheme == "digest" { id.split(':').next().unwrap_or(id) } else { id };
-                body.text(scheme).text(user);
+                body.java_text(scheme).java_text(user);
             }
             Ok(())
         }
@@ -107,7 +107,7 @@ fn write_node(kind: i32, node: &Node, body: &mut Writer) {
     if kind == kind::GET_DATA {
         body.buffer(node.data.as_deref());
     } else {
-        body.texts(node.children.iter().map(|name| &**name));
+        body.java_texts(node.children.iter().map(|name| &**name));
     }
     if kind != kind::GET_CHILDREN {
         node.stat().write(body);

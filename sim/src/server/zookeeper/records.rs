@@ -317,7 +317,7 @@ impl Operation {
     }
 
     /// The operations of a `multi`. Creations are `create` or, if the flags say so,
-    /// `createContainer`: the client's `create2` is not told apart there (`Op.create`).
+    /// `createContainer` or `createTTL`: the client's own kind is not looked at (`Op.create`).
     ///
     /// # Errors
     /// When the bytes are none.

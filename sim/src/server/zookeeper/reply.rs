@@ -81,10 +81,10 @@ pub(super) fn write_outcome(outcome: &Outcome, body: &mut Writer) -> Code {
 fn write_single(outcome: &Outcome, body: &mut Writer) {
     match outcome.kind {
         kind::CREATE => {
-            body.text(outcome.path.as_deref().unwrap_or_default());
+            body.java_text(outcome.path.as_deref().unwrap_or_default());
         }
         kind::CREATE2 | kind::CREATE_CONTAINER => {
-            body.text(outcome.path.as_deref().unwrap_or_default());
+            body.java_text(outcome.path.as_deref().unwrap_or_default());
             outcome.stat.unwrap_or_default().write(body);
         }
         kind::SET_DATA | kind::SET_ACL => outcome.stat.unwrap_or_default().write(body),
@@ -123,7 +123,7 @@ pub(super) fn tell_events(shared: &Shared, state: &mut State, events: &[Event]) 
         let Some(client) = state.clients.get_mut(&event.connection) else { continue };
         let mut frame = Writer::new();
         frame.int(EVENT_XID).long(-1).int(0);
-        frame.int(event.kind as i32).int(CONNECTED).text(&event.path);
+        frame.int(event.kind as i32).int(CONNECTED).java_text(&event.path);
         client.push(frame.bytes(), shared.settings.output_limit_bytes);
         let (session, path) = (client.session, event.path.as_str());
         shared.tell(&Observation::Notified { session, kind: event.kind, path });

@@ -119,6 +119,7 @@ pub(super) const FAULTS: &[Form] = &[
     ("{}'s process is killed", "{0} 的进程被杀死"),
     ("{}'s machine dies, with every byte in its kernel", "{0} 的机器宕机，内核中的字节全部丢失"),
     ("{} is down", "{0} 宕机"),
+    ("{} stays down", "{0} 仍处于宕机状态"),
     ("{} stands still", "{0} 停顿"),
     ("the {} of {} stands still", "{1} 的 {0} 停顿"),
     ("the work of {} hangs, and its other tasks go on", "{0} 的业务挂起，其他任务继续"),

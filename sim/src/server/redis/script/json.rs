@@ -386,7 +386,7 @@ impl Decoder<'_> {
         Ok(Value::Number(number))
     }
 
-    /// The four digits of `\uXXXX`.
+    /// The four hexadecimal digits of a `\u` escape.
     fn code(&mut self) -> Option<u32> {
         let digits = self.text.get(self.at..self.at + 4)?;
         let digits = std::str::from_utf8(digits).ok()?;
