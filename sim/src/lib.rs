@@ -25,8 +25,6 @@
 
 pub mod bench;
 pub mod check;
-pub mod disk;
-pub mod draw;
 pub mod engine;
 pub mod explain;
 pub mod fault;
@@ -44,3 +42,5 @@ pub mod shrink;
 pub mod storm;
 pub mod visible;
 pub mod whole_file;
+
+pub use lockstorm_machine::{disk, draw};

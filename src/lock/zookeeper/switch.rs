@@ -27,8 +27,9 @@
 //! # What it guarantees
 //! [`Switch::reading`] asks nobody: it is the value as this process last learnt it, and how
 //! long ago that was confirmed by the leader. A change reaches a process that is connected
-//! within a round trip of its server's applying it; one that is not learns it when it is
-//! connected again. Changes that follow each other quickly may be seen as one.
+//! within a round trip to the leader and one to its server of that server's applying it; one
+//! that is not learns it when it is connected again. What [`Switch::changed`] tells was
+//! confirmed as it was read. Changes that follow each other quickly may be seen as one.
 //! [`Switch::set`] replaces the value, if wanted only while it is still the version that the
 //! caller saw.
 //!
@@ -217,6 +218,14 @@ async fn follow_in(
         });
     };
     loop {
+        // A server answers reads by itself, whatever the leader has decided since: it catches
+        // up first, so that what is told here was the value when the leader was asked.
+        let sent = session.host().monotonic();
+        match client.sync(folder.path()).await {
+            Ok(()) => session.confirm(sent),
+            Err(error) if is_lost(&error) => continue,
+            Err(error) => return Err(error),
+        }
         let watcher = match client.get_and_watch_data(folder.path()).await {
             Ok((value, stat, watcher)) => {
                 tell(Some((value, stat.version)));
