@@ -60,8 +60,8 @@ pub fn main() -> ExitCode {
     };
     let result = match arguments.verb {
         None => demonstrate::demonstrate(),
-        Some(Verb::Run(arguments)) => run::run(&arguments),
-        Some(Verb::Replay(arguments)) => run::replay(&arguments),
+        Some(Verb::Run(arguments)) => run::run(&arguments, &environment),
+        Some(Verb::Replay(arguments)) => run::replay(&arguments, &environment),
         Some(Verb::Hunt(arguments)) => hunt::hunt(&arguments, &environment),
         Some(Verb::Shrink(arguments)) => shrink::shrink(&arguments),
         Some(Verb::Explain(arguments)) => explain::explain(&arguments),

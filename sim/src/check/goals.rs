@@ -17,6 +17,8 @@ pub enum Goal {
     Handover,
     /// Of a plan with faults, one had an observable effect.
     FaultTookEffect,
+    /// Of a plan with faults, somebody was granted the lock before they had all ended.
+    GrantInStorm,
     /// Where something was sold, the books or the counter were read at the end.
     BooksRead,
     /// Of a strategy without locks: two were at it at once, or one was refused.
@@ -37,9 +39,10 @@ pub enum Goal {
 
 impl Goal {
     /// All of them.
-    pub const ALL: [Goal; 10] = [
+    pub const ALL: [Goal; 11] = [
         Goal::Handover,
         Goal::FaultTookEffect,
+        Goal::GrantInStorm,
         Goal::BooksRead,
         Goal::Conflict,
         Goal::Failover,
@@ -55,6 +58,7 @@ impl Goal {
         match self {
             Goal::Handover => "handover",
             Goal::FaultTookEffect => "fault-took-effect",
+            Goal::GrantInStorm => "grant-in-storm",
             Goal::BooksRead => "books-read",
             Goal::Conflict => "conflict",
             Goal::Failover => "failover",
@@ -137,6 +141,7 @@ impl Goals {
         let is_met = |goal: Goal| match goal {
             Goal::Handover => goals.handovers > 0,
             Goal::FaultTookEffect => !goals.touched.is_empty(),
+            Goal::GrantInStorm => granted_in_storm(case),
             Goal::BooksRead => seen.books,
             Goal::Conflict => seen.refused || believed_together(case),
             Goal::Failover => seen.promoted,
@@ -151,6 +156,7 @@ impl Goals {
             Goal::Handover => !setting.lock_free && (seen.lock || !seen.sold),
             Goal::Conflict => setting.lock_free,
             Goal::FaultTookEffect => setting.faults > 0,
+            Goal::GrantInStorm => setting.faults > 0 && !setting.lock_free && seen.healed,
             Goal::BooksRead => seen.sold,
             _ => false,
         };
@@ -218,6 +224,7 @@ struct Seen {
     expired: bool,
     renewed: bool,
     sold_out: bool,
+    healed: bool,
 }
 
 impl Seen {
@@ -238,6 +245,7 @@ impl Seen {
                 | What::RecordSet { .. }
                 | What::WaitBegan { .. } => seen.lock = true,
                 What::Promoted { .. } => seen.promoted = true,
+                What::Healed => seen.healed = true,
                 What::RecordExpired { .. } | What::SessionExpired { .. } => seen.expired = true,
                 What::RecordExtended { .. } => seen.renewed = true,
                 _ => {}
@@ -258,6 +266,13 @@ fn believed_together(case: &Case<'_>) -> bool {
         let conflict = |a: usize, b: usize| rows[held[a].0].conflicts_with(&rows[held[b].0]);
         !overlapping_pairs(&intervals, 1, shared, conflict, &case.steps).is_empty()
     })
+}
+
+/// Whether somebody was granted the lock before every fault had ended.
+fn granted_in_storm(case: &Case<'_>) -> bool {
+    let healed = case.history.iter().find(|event| matches!(event.what, What::Healed));
+    let Some(healed) = healed.map(Moment::of) else { return false };
+    case.grants.rows().iter().any(|grant| grant.is_told() && grant.start() < healed)
 }
 
 /// Whether a node crashed on which somebody held the lock.

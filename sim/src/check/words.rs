@@ -86,6 +86,7 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("disk-error", "failing disk", "磁盘故障"),
     // Goals.
     ("handover", "handover", "锁交接"),
+    ("grant-in-storm", "a grant before the faults were over", "故障结束之前的授予"),
     ("fault-took-effect", "fault took effect", "故障已生效"),
     ("books-read", "books read", "账目已核对"),
     ("conflict", "conflict", "发生冲突"),

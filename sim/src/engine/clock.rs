@@ -118,6 +118,7 @@ impl NodeClock {
                 self.monotonic_us = self.monotonic_us(true_us);
                 self.since_us = true_us;
                 // A clock that stands still or runs backwards is not a rate.
+                // Plans that ask for less are refused.
                 self.ppm = ppm.max(-999_999);
             }
             ClockChange::Step { by_us } => {

@@ -32,8 +32,8 @@ pub use guest::guest;
 use super::{Ending, Engine, Stage};
 use crate::plan::{FaultKind, Plan};
 
-/// Plans longer than this are not run at ticks of a millisecond: a minute of five
-/// hosts takes turmoil seconds. Simulated µs.
+/// Plans that are longer than this with the lease that may be waited for after them are not
+/// run at ticks of a millisecond: a minute of five hosts takes turmoil seconds. Simulated µs.
 const LONGEST_US: u64 = 60_000_000;
 
 /// The reference engine.
@@ -75,9 +75,12 @@ impl Engine for Turmoil {
         if plan.faults.iter().any(one_way) {
             return Some("a one-way cut that delivers after the heal".to_owned());
         }
-        if plan.duration.0 > LONGEST_US && self.tick_us() == 1_000 {
+        if plan.duration.0.saturating_add(plan.lock.lease.0) > LONGEST_US && self.tick_us() == 1_000
+        {
             return Some(
-                "longer than 60 simulated seconds: run by the nightly at a coarser tick".to_owned(),
+                "longer than 60 simulated seconds, with the lease that may be waited for at its \
+                 end: run by the nightly at a coarser tick"
+                    .to_owned(),
             );
         }
         None

@@ -55,6 +55,7 @@ pub fn name(event: &Event) -> Option<String> {
         What::NodeStarted { incarnation: 2.. } => format!("{node} is started again"),
         What::NodeCrashed { machine: true } => format!("{node}'s machine dies"),
         What::NodeCrashed { machine: false } => format!("{node}'s program dies"),
+        What::ProgramEnded { .. } => format!("{node}'s program ends by itself"),
         What::FaultBegan { description, .. } => format!("fault: {description}"),
         What::FaultEnded { fault } => format!("fault {} is over", fault + 1),
         What::Healed => "the storm is over".to_owned(),

@@ -377,6 +377,12 @@ pub enum What {
         /// Whether the machine went with it, and with it all bytes in its kernel.
         machine: bool,
     },
+    /// A node's program ended by itself, such as a server that cannot write; nothing starts
+    /// it again.
+    ProgramEnded {
+        /// Why, for people.
+        how: String,
+    },
     /// The node's clocks run so from here on, against true time.
     ClockChanged {
         /// How far the wall clock is ahead at this moment, µs.

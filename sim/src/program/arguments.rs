@@ -144,14 +144,14 @@ impl StormArguments {
 }
 
 /// `run`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct RunArguments {
     /// A plan file (TOML) or a capsule instead of a drawn plan.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "scenario", "lock", "fence", "draws"])]
     pub plan: Option<PathBuf>,
-    /// The seed, hex with 0x or decimal.
-    #[arg(long, default_value = "0x0")]
-    pub seed: Seed,
+    /// The seed, hex with 0x or decimal; 0x0 where nothing is said.
+    #[arg(long)]
+    pub seed: Option<Seed>,
     /// Which storm.
     #[command(flatten)]
     pub storm: StormArguments,
@@ -303,11 +303,7 @@ impl HuntArguments {
                 arguments.duration = arguments.duration.or(environment.duration);
             }
         }
-        if let (None, Some(name)) = (arguments.storm.engine, &environment.engine) {
-            let engine = EngineArgument::from_str(name, false);
-            let mend = format!("LOCKSTORM_ENGINE=`{name}`: there are: event, turmoil");
-            arguments.storm.engine = Some(engine.map_err(|_| Failure::usage(mend))?);
-        }
+        arguments.storm.engine = engine_within(arguments.storm.engine, environment)?;
         if arguments.seeds == Some(0) {
             return Err(Failure::usage("LOCKSTORM_SEEDS=`0`: a hunt of no runs finds nothing"));
         }
@@ -323,6 +319,40 @@ impl HuntArguments {
                 "{name} is about what is written down; add --out FOLDER"
             ))),
         }
+    }
+}
+
+/// The engine that a flag names, or else the environment.
+fn engine_within(
+    flag: Option<EngineArgument>,
+    environment: &Environment,
+) -> Result<Option<EngineArgument>, Failure> {
+    let (None, Some(name)) = (flag, &environment.engine) else { return Ok(flag) };
+    let mend = format!("LOCKSTORM_ENGINE=`{name}`: there are: event, turmoil");
+    EngineArgument::from_str(name, false).map(Some).map_err(|_| Failure::usage(mend))
+}
+
+impl RunArguments {
+    /// With what the environment says where a flag does not. A plan in a file has its seed.
+    pub fn within(&self, environment: &Environment) -> Result<RunArguments, Failure> {
+        let mut arguments = self.clone();
+        arguments.seed = arguments.seed.or(environment.seed);
+        arguments.storm.engine = engine_within(arguments.storm.engine, environment)?;
+        Ok(arguments)
+    }
+
+    /// The seed that is asked for.
+    pub fn seed(&self) -> Seed {
+        self.seed.unwrap_or(Seed(0))
+    }
+}
+
+impl ReplayArguments {
+    /// With what the environment says where a flag does not.
+    pub fn within(&self, environment: &Environment) -> Result<ReplayArguments, Failure> {
+        let mut arguments = self.clone();
+        arguments.engine = engine_within(arguments.engine, environment)?;
+        Ok(arguments)
     }
 }
 
@@ -395,13 +425,13 @@ pub struct BugsArguments {
 }
 
 /// `replay`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct ReplayArguments {
     /// A plan file, a seed file, or a capsule (`storm1:…`).
     pub file: PathBuf,
-    /// The engine.
-    #[arg(long, value_enum, default_value_t = EngineArgument::Event)]
-    pub engine: EngineArgument,
+    /// The engine; event where nothing is said.
+    #[arg(long, value_enum)]
+    pub engine: Option<EngineArgument>,
     /// What else to write.
     #[command(flatten)]
     pub files: Files,

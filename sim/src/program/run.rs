@@ -27,7 +27,8 @@ use super::say::{manner, say};
 use super::sort::Sort;
 
 /// `lockstorm run`.
-pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
+pub fn run(arguments: &RunArguments, environment: &Environment) -> Result<u8, Failure> {
+    let arguments = &arguments.within(environment)?;
     let (plan, reproduce) = match &arguments.plan {
         Some(path) => {
             let other = |error| Sort::instead_of(path, Sort::Plan).unwrap_or(Failure::from(error));
@@ -45,14 +46,14 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
                 let what = "--calm has no faults, and --fault is one; leave out one of the two";
                 return Err(Failure::usage(what));
             }
-            let plan = quarry(&arguments.storm)?.calm_plan(arguments.seed)?;
+            let plan = quarry(&arguments.storm)?.calm_plan(arguments.seed())?;
             let plan = file::with_faults("--fault", &plan, &arguments.faults)?;
             let command = command_of_faults(&plan, &arguments.storm);
             (plan, command)
         }
         None => {
-            let plan = quarry(&arguments.storm)?.plan(arguments.seed)?;
-            let command = command_of_seed(arguments.seed, &arguments.storm);
+            let plan = quarry(&arguments.storm)?.plan(arguments.seed())?;
+            let command = command_of_seed(arguments.seed(), &arguments.storm);
             (plan, command)
         }
     };
@@ -76,15 +77,17 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Failure> {
 }
 
 /// `lockstorm replay`.
-pub fn replay(arguments: &ReplayArguments) -> Result<u8, Failure> {
+pub fn replay(arguments: &ReplayArguments, environment: &Environment) -> Result<u8, Failure> {
+    let arguments = &arguments.within(environment)?;
+    let asked = arguments.engine.unwrap_or(EngineArgument::Event);
     let plan = load_any(&arguments.file)?;
-    let engine = match arguments.engine {
+    let engine = match asked {
         EngineArgument::Event => String::new(),
         other => format!(" --engine {}", other.name()),
     };
     let reproduce = format!("{} replay {}{engine}", program(), shown(&arguments.file));
     let telling = Telling {
-        engine: arguments.engine,
+        engine: asked,
         format: arguments.format,
         twice: false,
         reproduce: &reproduce,

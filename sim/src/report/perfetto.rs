@@ -150,7 +150,7 @@ impl Trace {
                         }
                     }
                 }
-                What::NodeCrashed { .. } => {
+                What::NodeCrashed { .. } | What::ProgramEnded { .. } => {
                     let process = self.process(&event.node);
                     down.entry(process).or_insert(at_us);
                 }

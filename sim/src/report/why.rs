@@ -8,6 +8,7 @@
 //! one seed.
 
 pub mod clocks;
+mod restarted;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -29,7 +30,7 @@ pub fn why(history: &History, plan: &Plan, subject: &Subject<'_>) -> String {
         Parted::RecordLost | Parted::TwoMasters | Parted::ExpiredEarly | Parted::RecordDeleted => {
             return by_mechanism(history, plan, blame);
         }
-        Parted::TokenSource => return token_source(blame),
+        Parted::TokenSource => return token_source(plan, blame),
         Parted::Overstayed => match &blame.mechanism {
             Mechanism::SessionEnded { leader, clock, .. } => {
                 return session::ended(history, plan, blame, (leader.as_deref(), *clock));
@@ -84,7 +85,7 @@ pub fn why(history: &History, plan: &Plan, subject: &Subject<'_>) -> String {
 fn by_mechanism(history: &History, plan: &Plan, blame: &Blame) -> String {
     match &blame.mechanism {
         Mechanism::RestartedEmpty { server, then, .. } => {
-            restarted_empty(plan, blame, server, then.as_ref())
+            restarted::told(plan, blame, server, then.as_ref())
         }
         Mechanism::PromotedWithout { failover } => promoted_without(history, blame, failover),
         Mechanism::SplitBrain { failover, .. } => split_brain(history, blame, failover),
@@ -117,26 +118,6 @@ fn removed() -> String {
     "Somebody removed a record that was not theirs: a release must compare the owner in the same \
      step in which it deletes."
         .to_owned()
-}
-
-fn restarted_empty(plan: &Plan, blame: &Blame, server: &str, then: Option<&Failover>) -> String {
-    let restarted = "restarted with an empty memory (no persistence)";
-    match then {
-        Some(failover) => {
-            let to = &failover.to;
-            format!(
-                "{server} {restarted}, and {to}, which replaced it afterwards, had no record either."
-            )
-        }
-        None if blame.owners.len() < 2 => format!("{server} {restarted}: the record was gone."),
-        None if plan.topology.redis == 1 => {
-            format!("{server}, the only server, {restarted} and granted the lock again.")
-        }
-        None => format!(
-            "{server} {restarted} before another was master in its place, and granted the lock \
-             again."
-        ),
-    }
 }
 
 fn promoted_without(history: &History, blame: &Blame, failover: &Failover) -> String {
@@ -345,11 +326,11 @@ fn keeps_sessions(plan: &Plan) -> bool {
     lock.is_ok_and(|lock| lock.needs == scenario::Needs::Ensemble)
 }
 
-fn token_source(blame: &Blame) -> String {
+fn token_source(plan: &Plan, blame: &Blame) -> String {
     match &blame.mechanism {
         Mechanism::RestartedEmpty { server, .. } => format!(
-            "The counter behind the tokens went back when {server} restarted with an empty memory \
-             (no persistence)."
+            "The counter behind the tokens went back when {server} {}.",
+            restarted::without_the_count(plan)
         ),
         Mechanism::PromotedWithout { .. } => "The counter behind the tokens went back when a \
                                               server without its latest value took over."

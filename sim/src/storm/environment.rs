@@ -1,5 +1,5 @@
-//! The environment variables that storms in tests obey, and `lockstorm hunt` where the flag
-//! of the same name is not given.
+//! The environment variables that storms in tests obey, and `lockstorm hunt`, `run` and
+//! `replay` where they have the flag of the same name and it is not given.
 //!
 //! | variable | what |
 //! |---|---|

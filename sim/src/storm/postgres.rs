@@ -37,6 +37,7 @@ const RECONNECT: Duration = Duration::from_millis(500);
 /// The servers of one storm, through all their incarnations.
 pub struct Cluster {
     plan: Plan,
+    recorder: Recorder,
     watch: Arc<ClusterWatch>,
     controls: Controls,
 }
@@ -47,7 +48,8 @@ impl Cluster {
         let first = first(plan).into();
         let keys = [KEY, OTHER_KEY];
         let watch = ClusterWatch::new(recorder.clone(), first, plan.lock.lease.0, &keys);
-        Arc::new(Cluster { plan: plan.clone(), watch, controls: Controls::default() })
+        let (plan, recorder) = (plan.clone(), recorder.clone());
+        Arc::new(Cluster { plan, recorder, watch, controls: Controls::default() })
     }
 
     /// Builds the server `name`, whose files are on `disk`.
@@ -62,13 +64,13 @@ impl Cluster {
             let server = Server::new(host.clone(), settings, files, watch.clone());
             cluster.controls.enter(name.clone(), server.control());
             let plan = is_first.then(|| cluster.plan.clone());
+            let (recorder, name) = (cluster.recorder.clone(), name.clone());
             Box::pin(async move {
                 if let Some(plan) = plan {
                     // It may be run again, and finishes what a crash has interrupted.
                     host.clone().spawn(MIGRATION, async move { migrate(host, &plan).await });
                 }
-                // A server that cannot listen, or whose disk fails, is a node that is down.
-                let _ = server.run().await;
+                super::scene::ended(&recorder, &name, server.run().await);
             })
         })
     }

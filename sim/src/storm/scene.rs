@@ -195,6 +195,18 @@ fn patience(plan: &Plan, bound: Duration) -> Patience {
     Patience { takeover_us: micros(bound), settle_us: round_us + 20 * plan.lock.command_timeout.0 }
 }
 
+/// A server's program has come to an end of its own: it could not listen, or its disk failed.
+/// Its node is down from here on, and nothing starts it again.
+pub(super) fn ended<T, E: std::fmt::Display>(
+    recorder: &Recorder,
+    name: &Name,
+    result: Result<T, E>,
+) {
+    if let Err(error) = result {
+        recorder.record(name, What::ProgramEnded { how: error.to_string() });
+    }
+}
+
 /// Each start of a node is an event.
 fn announced(scene: &Arc<Scene>, name: &Name, factory: Factory) -> Factory {
     let (scene, name) = (scene.clone(), name.clone());
@@ -315,6 +327,7 @@ impl Scene {
             self.recorder.clone(),
             self.conductor.clone(),
         ));
+        let (recorder, name) = (self.recorder.clone(), name.clone());
         Arc::new(move |host| {
             // What it kept it tells once it has read it.
             if persistence == Persistence::none() {
@@ -329,10 +342,8 @@ impl Scene {
                 ..Settings::default()
             };
             let server = Server::new(host, settings, config.clone(), gate.clone(), watch.clone());
-            Box::pin(async move {
-                // A server that cannot listen is a node that is down; clients tell.
-                let _ = server.run().await;
-            })
+            let (recorder, name) = (recorder.clone(), name.clone());
+            Box::pin(async move { ended(&recorder, &name, server.run().await) })
         })
     }
 
@@ -347,15 +358,14 @@ impl Scene {
         let me = u8::try_from(position + 1).unwrap_or(u8::MAX);
         let ensemble = zookeeper::Ensemble::of(me, &hosts);
         let (disk, watch) = (self.disks[&node].clone(), self.ensemble.of(name.clone()));
+        let (recorder, name) = (self.recorder.clone(), name.clone());
         Arc::new(move |host| {
             watch.started();
             let files = disk.mount(&host);
             let (settings, ensemble) = (settings.clone(), ensemble.clone());
             let server = zookeeper::Server::new(host, settings, ensemble, files, watch.clone());
-            Box::pin(async move {
-                // A server that cannot listen, or whose disk fails, is a node that is down.
-                let _ = server.run().await;
-            })
+            let (recorder, name) = (recorder.clone(), name.clone());
+            Box::pin(async move { ended(&recorder, &name, server.run().await) })
         })
     }
 

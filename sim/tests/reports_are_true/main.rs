@@ -37,11 +37,15 @@ use told::Told;
 /// What a sentence begins with, or has in it, and its precondition.
 type Rule = (&'static str, fn(&Told<'_>));
 
-const RULES: [Rule; 39] = [
+const RULES: [Rule; 43] = [
     ("restarted with an empty memory (no persistence) and granted the lock again.", restarted),
     ("restarted with an empty memory (no persistence) before another was master", restarted),
     ("restarted with an empty memory (no persistence): the record was gone.", restarted),
     ("restarted with an empty memory (no persistence), and ", restarted_then_replaced),
+    (") and granted the lock again.", restarted_without),
+    (") before another was master in its place, and granted the lock again.", restarted_without),
+    ("): the record was gone.", restarted_without),
+    ("), and redis-", restarted_then_replaced),
     ("The lock was acknowledged before a replica had it; failover chose", behind_and_died),
     ("had the record: replication is asynchronous, and the client was told before.", died),
     ("had died and come back while it was being replaced", came_back),

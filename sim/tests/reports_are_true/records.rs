@@ -2,7 +2,7 @@
 //! masters, removed, left behind.
 
 use lockstorm_sim::history::{Event, RecordLoss, What};
-use lockstorm_sim::plan::FaultKind;
+use lockstorm_sim::plan::{FaultKind, RedisPersistence};
 
 use super::told::*;
 
@@ -37,6 +37,23 @@ pub fn restarted(told: &Told<'_>) {
     }
     let again = told.why.contains("granted the lock again");
     assert_eq!(told.why.contains("the only server"), again && told.plan.topology.redis == 1);
+}
+
+/// Likewise, and the server keeps something: what is told of how it lost the record fits it.
+pub fn restarted_without(told: &Told<'_>) {
+    let persistence = told.plan.topology.persistence;
+    let fits = match told.plan.lock.name.starts_with("pg-") {
+        true => told.why.contains("session outlives") || told.why.contains("commit was not"),
+        false => match persistence {
+            RedisPersistence::None => false,
+            RedisPersistence::Rdb => told.why.contains("no snapshot had it"),
+            _ => told.why.contains("append-only file had lost it"),
+        },
+    };
+    assert!(fits, "{persistence:?}: {}", told.why);
+    if !told.plan.lock.name.starts_with("pg-") {
+        restarted(told);
+    }
 }
 
 pub fn restarted_then_replaced(told: &Told<'_>) {

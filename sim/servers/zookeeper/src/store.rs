@@ -297,10 +297,10 @@ mod tests {
     use lockstorm::Host;
 
     use super::*;
-    use lockstorm_machine::disk::{Disk, Settings};
     use crate::code::kind;
     use crate::records::Access;
     use crate::transaction::{Change, Header};
+    use lockstorm_machine::disk::{Disk, Settings};
 
     fn with_host<F: Future<Output = ()>>(test: impl FnOnce(Host) -> F) {
         let runtime =

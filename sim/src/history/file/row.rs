@@ -132,6 +132,7 @@ enum Tag {
     MessageLost,
     NodeStarted,
     NodeCrashed,
+    ProgramEnded,
     ClockChanged,
     FaultBegan,
     FaultEnded,
@@ -375,6 +376,7 @@ impl Row<'_> {
                 What::NodeStarted { incarnation: need(self.incarnation, "incarnation")? }
             }
             Tag::NodeCrashed => What::NodeCrashed { machine: self.machine.unwrap_or(false) },
+            Tag::ProgramEnded => What::ProgramEnded { how: or_empty(self.how) },
             Tag::ClockChanged => What::ClockChanged {
                 offset_us: need(self.offset_us, "offset_us")?,
                 rate_ppm: need(self.rate_ppm, "rate_ppm")?,

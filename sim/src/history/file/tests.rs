@@ -96,6 +96,7 @@ pub(super) fn one_of_each() -> Vec<What> {
         What::MessageLost { how: "cut".into() },
         What::NodeStarted { incarnation: 2 },
         What::NodeCrashed { machine: true },
+        What::ProgramEnded { how: "its disk failed".into() },
         What::ClockChanged { offset_us: -5, rate_ppm: 200 },
         What::FaultBegan {
             fault: 0,

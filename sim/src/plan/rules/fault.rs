@@ -67,7 +67,7 @@ impl FaultRules<'_> {
             FaultKind::ClockStep { node, by_us } => self.step(node, *by_us, "step")?,
             FaultKind::ClockSlew { node, by_us, ppm } => {
                 self.step(node, *by_us, "slew")?;
-                self.slew(*by_us, *ppm)?;
+                self.slew(node, *by_us, *ppm)?;
             }
             FaultKind::DiskSlow { node, extra } => {
                 self.node(node)?;
@@ -103,8 +103,37 @@ impl FaultRules<'_> {
         Ok(())
     }
 
+    /// Slews add up; a clock that runs backwards is none.
+    fn slews_together(&self, node: &str) -> Result<(), Problem> {
+        const STANDS_STILL_PPM: i64 = -1_000_000;
+        let own = self.plan.clocks.iter().filter(|clock| clock.node == node);
+        let mut slowest_ppm = own.map(|clock| clock.rate_ppm).min().unwrap_or(0).min(0);
+        let mut slewed_ppm = 0_i64;
+        for fault in &self.plan.faults {
+            match &fault.kind {
+                FaultKind::ClockRate { node: held, ppm } if held == node => {
+                    slowest_ppm = slowest_ppm.min(*ppm);
+                }
+                FaultKind::ClockSlew { node: held, by_us, ppm } if held == node && *by_us < 0 => {
+                    slewed_ppm = slewed_ppm.saturating_sub(i64::from(*ppm));
+                }
+                _ => {}
+            }
+        }
+        if slowest_ppm.saturating_add(slewed_ppm) > STANDS_STILL_PPM {
+            return Ok(());
+        }
+        self.problem(
+            "by",
+            format!(
+                "with all its slews at once, {node}'s clock would stand still or run backwards"
+            ),
+            "write fewer of them, or lower rates",
+        )
+    }
+
     /// What `adjtimex` of Linux allows a clock to be off its rate.
-    fn slew(&self, by_us: i64, ppm: u32) -> Result<(), Problem> {
+    fn slew(&self, node: &str, by_us: i64, ppm: u32) -> Result<(), Problem> {
         const MOST_PPM: u32 = 100_000;
         let rate = Ppm(i64::from(ppm)).without_plus();
         if !(1..=MOST_PPM).contains(&ppm) {
@@ -114,6 +143,7 @@ impl FaultRules<'_> {
                 "write a rate from 1ppm to 10%",
             );
         }
+        self.slews_together(node)?;
         let takes = self.fault.kind.own_length().unwrap_or_default();
         let begins = match &self.fault.when {
             When::At(at) => *at,

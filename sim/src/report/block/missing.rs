@@ -3,14 +3,15 @@
 use super::{Block, Failure};
 use crate::check::{Goal, Judgement, Verdict};
 use crate::fault;
-use crate::plan::{FaultKind, Plan, When};
+use crate::history::{History, What};
+use crate::plan::{FaultKind, Micros, Plan, When};
 use crate::report::layout::counted;
 
 pub(super) fn tell(block: &mut Block<'_>, failure: &Failure<'_>) {
     let run = failure.run;
     let judgement = &run.judgement;
     let (sentence, mends) = match judgement.verdict {
-        Verdict::Unknown => unknown(judgement),
+        Verdict::Unknown => unknown(judgement, &run.history),
         Verdict::Inert => (inert_sentence(&run.plan), vec![INERT_MEND.to_owned()]),
         Verdict::NotExpressible => not_expressible(failure),
         Verdict::Internal => internal(failure),
@@ -42,9 +43,19 @@ pub(super) fn tell(block: &mut Block<'_>, failure: &Failure<'_>) {
     block.labelled("Mend", &mends);
 }
 
-fn unknown(judgement: &Judgement) -> (String, Vec<String>) {
+fn unknown(judgement: &Judgement, history: &History) -> (String, Vec<String>) {
     let mut missing = Vec::new();
     let mut mends = Vec::new();
+    for event in history.iter() {
+        let What::ProgramEnded { how } = &event.what else { continue };
+        let at = Micros(event.at_us);
+        missing.push(format!("{} ended by itself after {at} ({how})", event.node));
+        mends.push(
+            "a server that cannot write ends, and nothing starts it again: end the fault of its \
+             disk sooner, or strike fewer of them"
+                .to_owned(),
+        );
+    }
     for failed in &judgement.failed {
         missing.push(format!("the checker {} failed: {}", failed.checker, failed.message));
         mends.push(
@@ -62,6 +73,12 @@ fn unknown(judgement: &Judgement) -> (String, Vec<String>) {
             Goal::FaultTookEffect => {
                 ("no fault had an observable effect", "anchor a fault to an event that happens")
             }
+            Goal::GrantInStorm => (
+                "the lock was granted only after every fault had ended: in the storm it was not \
+                 tried",
+                "let the faults begin later or end sooner, or give the storm more time (--set \
+                 duration=20s)",
+            ),
             Goal::BooksRead => (
                 "units were sold, and the stock's books were never read",
                 "the run ended before its clients: give it less to do, or look for a client that \
@@ -82,9 +99,11 @@ fn unknown(judgement: &Judgement) -> (String, Vec<String>) {
             ),
         };
         missing.push(match goal {
-            Goal::Handover | Goal::FaultTookEffect | Goal::BooksRead | Goal::Conflict => {
-                what.to_owned()
-            }
+            Goal::Handover
+            | Goal::FaultTookEffect
+            | Goal::GrantInStorm
+            | Goal::BooksRead
+            | Goal::Conflict => what.to_owned(),
             _ => format!("the scenario's goal \"{what}\" was not met"),
         });
         mends.push(mend.to_owned());

@@ -208,7 +208,7 @@ impl<'a> Last<'a> {
             What::Effect { operation: StockOperation::Sell { order, .. }, .. } => {
                 self.sold.insert(order, id);
             }
-            What::NodeCrashed { .. } => {
+            What::NodeCrashed { .. } | What::ProgramEnded { .. } => {
                 self.crashed.insert(node, id);
             }
             What::Resynchronised { .. } => {

@@ -140,6 +140,7 @@ fn class(what: &What) -> u8 {
         | What::FaultTouched { .. }
         | What::Healed
         | What::NodeCrashed { .. }
+        | What::ProgramEnded { .. }
         | What::NodeStarted { .. }
         | What::ClockChanged { .. }
         | What::Promoted { .. }

@@ -106,7 +106,9 @@ impl<'a> Lanes<'a> {
                     lane.offsets.push((at_us, *offset));
                 }
                 What::ReplicationPosition { offset } => lane.offsets.push((at_us, *offset)),
-                What::NodeCrashed { .. } => lane.downs.push((at_us, None)),
+                What::NodeCrashed { .. } | What::ProgramEnded { .. } => {
+                    lane.downs.push((at_us, None))
+                }
                 What::NodeStarted { incarnation } => {
                     if let Some((_, end @ None)) = lane.downs.last_mut() {
                         *end = Some(at_us);

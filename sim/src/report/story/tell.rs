@@ -194,7 +194,7 @@ impl<'a> Teller<'a> {
                 format!("{key} of {owner} is gone"),
                 match how {
                     RecordLoss::Resync => "overwritten by a full resynchronisation",
-                    RecordLoss::Crash => "it was in memory only",
+                    RecordLoss::Crash => "it was not on its disk",
                     RecordLoss::Deleted => "deleted by somebody else",
                     RecordLoss::Overwritten => "overwritten by somebody else",
                 },
@@ -256,6 +256,7 @@ impl<'a> Teller<'a> {
             }
             What::NodeCrashed { machine: true } => words(node, "is down with its machine", ""),
             What::NodeCrashed { machine: false } => words(node, "is down", ""),
+            What::ProgramEnded { how } => words(node, "ends by itself", how),
             What::FaultBegan { description, .. } => words("fault", description.clone(), ""),
             What::FaultTouched { how, .. } => words("fault", how.clone(), ""),
             What::FaultEnded { fault } => words("fault", self.end_of(*fault), ""),

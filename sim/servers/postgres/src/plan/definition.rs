@@ -5,9 +5,7 @@ use super::analyse::Analyser;
 use crate::catalogue::{Check, Column, Table};
 use crate::error::{SqlError, SqlResult};
 use crate::locks::SHARE;
-use crate::sql::ast::{
-    ColumnConstraint, ColumnDefinition, CreateTable, Name, TableConstraint,
-};
+use crate::sql::ast::{ColumnConstraint, ColumnDefinition, CreateTable, Name, TableConstraint};
 use crate::value::Type;
 
 /// A table to be: numbers are given when it is made.

@@ -313,11 +313,7 @@ impl Analyser<'_> {
         Ok(Typed { node, data_type: Type::Bool, at })
     }
 
-    fn cast(
-        &mut self,
-        operand: &Expr,
-        to: &crate::sql::ast::TypeName,
-    ) -> SqlResult<Typed> {
+    fn cast(&mut self, operand: &Expr, to: &crate::sql::ast::TypeName) -> SqlResult<Typed> {
         // The name of a relation as a number: only where it becomes text again.
         if to.name == "regclass" && !to.is_array {
             return self.expr(operand);

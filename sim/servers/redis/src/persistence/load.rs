@@ -22,7 +22,7 @@ use super::super::settings::{ConfigFile, Master, Settings};
 use super::super::state::{Client, DATABASES, Role, Shared, State};
 use super::append::Phase;
 use super::manifest::{self, Manifest};
-use super::{now_s, rewrite, snapshot};
+use super::{Persistence, now_s, rewrite, snapshot};
 use lockstorm_machine::disk::Files;
 
 /// How much of a reply is made before it is discarded.
@@ -43,6 +43,10 @@ pub(in super::super) async fn open(shared: &Arc<Shared>) -> Result<(), Refusal> 
         return open_append_only(shared, &files).await;
     }
     if !files.names().iter().any(|name| name == snapshot::FILE) {
+        if shared.settings.persistence != Persistence::none() {
+            // Whoever watches learns that what an earlier incarnation had is gone.
+            tell(shared, &shared.lock());
+        }
         return Ok(());
     }
     let file = files.read(snapshot::FILE).await.map_err(refusal)?;
@@ -85,6 +89,11 @@ pub(super) fn drop_expired(databases: &mut [Database], now_ms: i64) {
 /// The data set is the server's.
 fn take(shared: &Shared, state: &mut State, databases: Vec<Database>) {
     state.databases = databases;
+    tell(shared, state);
+}
+
+/// Tells whoever watches what the data set is that the server begins with.
+fn tell(shared: &Shared, state: &State) {
     shared.observer.observe(&Observation::Loaded {
         strings: strings(&state.databases),
         fields: fields(&state.databases),

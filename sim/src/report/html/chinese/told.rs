@@ -215,6 +215,82 @@ pub(super) const REASONS: &[Form] = &[
         "{0} 在被接替之前就重启了，内存为空（无持久化），又把锁授予了一次。",
     ),
     (
+        "{} restarted without the record (its commit was not on the disk), and {}, which replaced it afterwards, had no record either.",
+        "{0} 重启后没有这条记录（其提交尚未落盘），随后接替它的 {1} 也没有这条记录。",
+    ),
+    (
+        "{} restarted without the record (its commit was not on the disk): the record was gone.",
+        "{0} 重启后没有这条记录（其提交尚未落盘）。",
+    ),
+    (
+        "{}, the only server, restarted without the record (its commit was not on the disk) and granted the lock again.",
+        "唯一的服务器 {0} 重启后没有这条记录（其提交尚未落盘），又把锁授予了一次。",
+    ),
+    (
+        "{} restarted without the record (its commit was not on the disk) before another was master in its place, and granted the lock again.",
+        "{0} 在被接替之前就重启后没有这条记录（其提交尚未落盘），又把锁授予了一次。",
+    ),
+    (
+        "{} restarted without the record (no session outlives its server), and {}, which replaced it afterwards, had no record either.",
+        "{0} 重启后没有这条记录（会话不会比服务器活得更久），随后接替它的 {1} 也没有这条记录。",
+    ),
+    (
+        "{} restarted without the record (no session outlives its server): the record was gone.",
+        "{0} 重启后没有这条记录（会话不会比服务器活得更久）。",
+    ),
+    (
+        "{}, the only server, restarted without the record (no session outlives its server) and granted the lock again.",
+        "唯一的服务器 {0} 重启后没有这条记录（会话不会比服务器活得更久），又把锁授予了一次。",
+    ),
+    (
+        "{} restarted without the record (no session outlives its server) before another was master in its place, and granted the lock again.",
+        "{0} 在被接替之前就重启后没有这条记录（会话不会比服务器活得更久），又把锁授予了一次。",
+    ),
+    (
+        "{} restarted without the record (no snapshot had it), and {}, which replaced it afterwards, had no record either.",
+        "{0} 重启后没有这条记录（没有快照包含它），随后接替它的 {1} 也没有这条记录。",
+    ),
+    (
+        "{} restarted without the record (no snapshot had it): the record was gone.",
+        "{0} 重启后没有这条记录（没有快照包含它）。",
+    ),
+    (
+        "{}, the only server, restarted without the record (no snapshot had it) and granted the lock again.",
+        "唯一的服务器 {0} 重启后没有这条记录（没有快照包含它），又把锁授予了一次。",
+    ),
+    (
+        "{} restarted without the record (no snapshot had it) before another was master in its place, and granted the lock again.",
+        "{0} 在被接替之前就重启后没有这条记录（没有快照包含它），又把锁授予了一次。",
+    ),
+    (
+        "{} restarted without the record (its append-only file had lost it), and {}, which replaced it afterwards, had no record either.",
+        "{0} 重启后没有这条记录（AOF 文件丢了它），随后接替它的 {1} 也没有这条记录。",
+    ),
+    (
+        "{} restarted without the record (its append-only file had lost it): the record was gone.",
+        "{0} 重启后没有这条记录（AOF 文件丢了它）。",
+    ),
+    (
+        "{}, the only server, restarted without the record (its append-only file had lost it) and granted the lock again.",
+        "唯一的服务器 {0} 重启后没有这条记录（AOF 文件丢了它），又把锁授予了一次。",
+    ),
+    (
+        "{} restarted without the record (its append-only file had lost it) before another was master in its place, and granted the lock again.",
+        "{0} 在被接替之前就重启后没有这条记录（AOF 文件丢了它），又把锁授予了一次。",
+    ),
+    (
+        "The counter behind the tokens went back when {} restarted without its latest value (its commit was not on the disk).",
+        "{0} 重启后没有最新值（其提交尚未落盘），令牌计数器随之倒退。",
+    ),
+    (
+        "The counter behind the tokens went back when {} restarted without its latest value (no snapshot had it).",
+        "{0} 重启后没有最新值（没有快照包含它），令牌计数器随之倒退。",
+    ),
+    (
+        "The counter behind the tokens went back when {} restarted without its latest value (its append-only file had lost it).",
+        "{0} 重启后没有最新值（AOF 文件丢了它），令牌计数器随之倒退。",
+    ),
+    (
         "{} had died and come back while it was being replaced: it granted the lock once more, and {} never had the record.",
         "{0} 在被接替期间死而复生：它又授予了一次锁，而 {1} 从未有过这条记录。",
     ),

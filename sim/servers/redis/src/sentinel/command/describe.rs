@@ -1,9 +1,7 @@
 //! An instance as `SENTINEL MASTER`, `REPLICAS` and `SENTINELS` describe it.
 
 use crate::codec::ReplyEncoder;
-use crate::sentinel::instance::{
-    Instance, Kind, Master, Ms, Peer, Reconfiguration, Replica,
-};
+use crate::sentinel::instance::{Instance, Kind, Master, Ms, Peer, Reconfiguration, Replica};
 
 /// Fields and their values, in order.
 type Fields = Vec<(&'static str, String)>;
