@@ -9,10 +9,11 @@
 use super::{Unexplained, names, other_seeds};
 use crate::engine::event::EventEngine;
 use crate::history::EventId;
-use crate::plan::Plan;
+use crate::plan::{Plan, Seed};
 use crate::report::story::Story;
 use crate::report::subject::Subject;
 use crate::shrink::Signature;
+use crate::storm::abreast::abreast;
 use crate::storm::locks::LockFactory;
 use crate::storm::{Reseed, Run, run_reseeded, run_with};
 
@@ -118,7 +119,8 @@ impl Asker<'_> {
                 }
                 plan
             });
-            plans.filter(fails).count() as u32
+            let plans: Vec<Plan> = plans.collect();
+            abreast(&plans, fails).into_iter().filter(|fails| *fails).count() as u32
         };
         Point { step: None, event: None, at_us: 0, stormy: count(true), calm: count(false) }
     }
@@ -127,16 +129,16 @@ impl Asker<'_> {
     fn from(&self, event: EventId, rest: Rest) -> Result<u32, Unexplained> {
         let past = usize::try_from(event.0).unwrap_or(usize::MAX).saturating_add(1);
         let past = &self.run.history.events[..past.min(self.run.history.events.len())];
-        let mut failed = 0;
-        for seed in other_seeds(&self.run.plan, self.draws) {
+        let seeds: Vec<Seed> = other_seeds(&self.run.plan, self.draws).collect();
+        let failed = abreast(&seeds, |seed| {
             let reseed = Reseed { after: event, seed: seed.0, calm: rest == Rest::Calm };
             let other = run_reseeded(&self.run.plan, &EventEngine, self.factory, reseed);
             if other.history.events.get(..past.len()) != Some(past) {
                 return Err(Unexplained::OtherPast(event.0));
             }
-            failed += u32::from(self.is_the_same(&other));
-        }
-        Ok(failed)
+            Ok(u32::from(self.is_the_same(&other)))
+        });
+        failed.into_iter().sum()
     }
 
     /// Halves the way of the largest rise.

@@ -4,7 +4,8 @@ use super::other_seeds;
 use crate::check::Verdict;
 use crate::engine::event::EventEngine;
 use crate::plan::scenario::{self, LOCKS};
-use crate::plan::{Fence, Micros, Plan};
+use crate::plan::{Fence, Micros, Plan, Seed};
+use crate::storm::abreast::abreast;
 use crate::storm::locks::LockFactory;
 use crate::storm::run_with;
 
@@ -25,9 +26,13 @@ pub struct Measure {
 pub fn all(plan: &Plan, draws: u32, factory: &LockFactory) -> Vec<Measure> {
     let measured = |(flags, plan): (String, Plan)| {
         let mut measure = Measure { flags, violations: 0, safe: 0, inconclusive: 0 };
-        for seed in other_seeds(&plan, draws) {
-            let plan = Plan { seed, ..plan.clone() };
-            match run_with(&plan, &EventEngine, factory).judgement.verdict {
+        let seeds: Vec<Seed> = other_seeds(&plan, draws).collect();
+        let verdicts = abreast(&seeds, |seed| {
+            let plan = Plan { seed: *seed, ..plan.clone() };
+            run_with(&plan, &EventEngine, factory).judgement.verdict
+        });
+        for verdict in verdicts {
+            match verdict {
                 Verdict::Violation => measure.violations += 1,
                 verdict if verdict.is_safe() => measure.safe += 1,
                 _ => measure.inconclusive += 1,

@@ -171,6 +171,10 @@ mod tests {
         let capsule = write(&drawn(3));
         let read = file::load(Path::new(&capsule)).unwrap();
         assert_eq!(read, drawn(3));
+        let folder = tempfile::tempdir().unwrap();
+        let kept = folder.path().join("capsule.txt");
+        std::fs::write(&kept, format!("{capsule}\n")).unwrap();
+        assert_eq!(file::load(&kept).unwrap(), drawn(3), "also one that is in a file");
         assert!(of_path(Path::new("storm/plan.toml")).is_none());
     }
 

@@ -58,7 +58,8 @@ pub fn parse(name: &str, text: &str) -> Result<Plan, PlanError> {
     read::plan(&document, &root, 0..text.len().min(1))
 }
 
-/// Reads the plan in the file at `path`, or in the [capsule] that `path` is.
+/// Reads the plan in the file at `path`, which may hold a [capsule], or in the capsule that
+/// `path` is.
 ///
 /// # Errors
 /// Those of [`parse`], and files that cannot be read or are not UTF-8.
@@ -97,13 +98,15 @@ pub(crate) fn load_text(path: &Path) -> Result<String, PlanError> {
     if bytes.len() > document::LARGEST_BYTES {
         return Err(PlanError::named(&name, document::too_long()));
     }
-    String::from_utf8(bytes).map_err(|error| {
+    let text = String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let text = String::from_utf8_lossy(error.as_bytes());
         let complaint =
             Complaint::new("these bytes are not UTF-8", "restore the file, or write it as UTF-8");
         PlanError::in_text(&name, &text, valid..valid + 1, complaint)
-    })
+    })?;
+    // A capsule that somebody has kept in a file.
+    if capsule::is_capsule(&text) { capsule::text(&text) } else { Ok(text) }
 }
 
 /// The plan, which has no faults, with these: TOML's inline tables, as

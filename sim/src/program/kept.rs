@@ -3,11 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lockstorm_sim::plan::Plan;
+use lockstorm_sim::plan::{Plan, PlanError};
 use lockstorm_sim::report::layout::{counted, labelled};
 use lockstorm_sim::seeds::duplicates::{self, Likeness};
 use lockstorm_sim::seeds::{self, SeedFile, Shelf, Title, check};
 use lockstorm_sim::storm;
+use lockstorm_sim::storm::abreast::abreast;
 
 use super::arguments::{Format, SeedsVerb};
 use super::exit::{self, Failure};
@@ -36,18 +37,17 @@ pub fn kept(verb: &SeedsVerb) -> Result<u8, Failure> {
 fn check_all(folder: &Path) -> Result<u8, Failure> {
     let paths = paths(folder)?;
     let (mut failed, mut unread) = (0, 0);
-    for path in &paths {
+    let outcomes = abreast(&paths, |path| SeedFile::load(path).map(|file| check::check(&file)));
+    for (path, outcome) in paths.iter().zip(outcomes) {
         // One broken file does not hide the others.
-        let file = match SeedFile::load(path) {
-            Ok(file) => file,
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
             Err(error) => {
                 unread += 1;
-                say(format!("BROKEN {}", path.display()));
-                say(format!("     {error}"));
+                say_broken(path, &error);
                 continue;
             }
         };
-        let outcome = check::check(&file);
         say(format!("{} {}", outcome.word(), path.display()));
         for line in &outcome.lines {
             say(format!("     {line}"));
@@ -64,6 +64,11 @@ fn check_all(folder: &Path) -> Result<u8, Failure> {
     })
 }
 
+fn say_broken(path: &Path, error: &PlanError) {
+    say(format!("BROKEN {}", path.display()));
+    say(format!("     {error}"));
+}
+
 /// The paths of a folder that must be there.
 fn paths(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     if !folder.is_dir() {
@@ -78,10 +83,14 @@ fn paths(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 fn list(folder: &Path, format: Format) -> Result<u8, Failure> {
     let mut files: Vec<(PathBuf, SeedFile)> = Vec::new();
+    let mut broken: Vec<(PathBuf, PlanError)> = Vec::new();
     for path in paths(folder)? {
-        let file = SeedFile::load(&path)?;
-        files.push((path, file));
+        match SeedFile::load(&path) {
+            Ok(file) => files.push((path, file)),
+            Err(error) => broken.push((path, error)),
+        }
     }
+    let code = if broken.is_empty() { exit::SAFE } else { exit::USAGE };
     if format == Format::Json {
         let files = files.iter().map(|(path, file)| {
             serde_json::json!({
@@ -97,9 +106,16 @@ fn list(folder: &Path, format: Format) -> Result<u8, Failure> {
                 "turmoil": file.turmoil.to_string(),
             })
         });
-        let document = serde_json::json!({ "schema": 1, "files": files.collect::<Vec<_>>() });
+        let broken = broken.iter().map(|(path, error)| {
+            serde_json::json!({ "path": path.display().to_string(), "error": error.to_string() })
+        });
+        let document = serde_json::json!({
+            "schema": 1,
+            "files": files.collect::<Vec<_>>(),
+            "broken": broken.collect::<Vec<_>>(),
+        });
         say(format!("{document:#}"));
-        return Ok(exit::SAFE);
+        return Ok(code);
     }
     let manner = manner();
     for (path, file) in &files {
@@ -117,8 +133,14 @@ fn list(folder: &Path, format: Format) -> Result<u8, Failure> {
         );
         say(manner.charset.fit(&labelled("     ", 5, &what, manner.width)));
     }
-    say(counted(files.len() as u64, "seed file"));
-    Ok(exit::SAFE)
+    // One broken file does not hide the others.
+    broken.iter().for_each(|(path, error)| say_broken(path, error));
+    let unread = match broken.len() {
+        0 => String::new(),
+        number => format!(", {number} cannot be read"),
+    };
+    say(format!("{}{unread}", counted(files.len() as u64, "seed file")));
+    Ok(code)
 }
 
 fn prune(folder: &Path, delete: bool) -> Result<u8, Failure> {

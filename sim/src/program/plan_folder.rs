@@ -127,7 +127,8 @@ impl PlanFolder {
             let mend = "make room, or look at the folder's rights";
             Failure::usage(format!("{}: cannot be written: {error}; {mend}", path.display()))
         };
-        fs::write(&path, text).map_err(failed)?;
+        // An older one stays until this one is whole.
+        whole_file::write(&path, text).map_err(failed)?;
         Ok(path)
     }
 }

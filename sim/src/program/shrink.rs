@@ -45,19 +45,12 @@ pub fn shrink(arguments: &ShrinkArguments) -> Result<u8, Failure> {
     let plan = arguments.plan.plan()?;
     let factory: LockFactory = Arc::new(locks::build);
     let mut unwritten = None;
-    let mut keep = |plan: &Plan| {
-        if let Some(path) = &arguments.out {
-            unwritten = unwritten.take().or(write(path, plan).err());
-        }
-        match unwritten {
-            Some(_) => ControlFlow::Break(()),
-            None => ControlFlow::Continue(()),
-        }
+    let mut keep = |plan: &Plan| match &arguments.out {
+        Some(path) => write(path, plan),
+        None => Ok(()),
     };
     // Before anything is run: a file that cannot be written is told at once.
-    if keep(&plan).is_break() {
-        return Err(unwritten.unwrap_or_else(|| Failure::internal("--out failed")));
-    }
+    keep(&plan)?;
     let watched = stderr().is_terminal();
     let limits = Limits { replays: arguments.budget };
     let shrunk = shrink_with(&plan, &limits, &factory, &mut |progress| {
@@ -66,19 +59,18 @@ pub fn shrink(arguments: &ShrinkArguments) -> Result<u8, Failure> {
             let replays = counted(u64::from(progress.replays), "replay");
             eprint!("\r{replays}: {faults}, {} long      ", progress.plan.duration);
         }
-        keep(progress.plan)
+        // What cannot be written any more is told at the end: the disk has filled meanwhile.
+        unwritten = keep(progress.plan).err();
+        ControlFlow::Continue(())
     });
     if watched {
         eprintln!();
     }
     let shrunk = shrunk.map_err(Failure::usage)?;
-    if let Some(failure) = unwritten {
-        return Err(failure);
-    }
     if arguments.format == Format::Json {
         let text = serde_json::to_string_pretty(&report::shrunk_json(&shrunk));
         say(text.map_err(Failure::internal)?);
-        return Ok(exit::SAFE);
+        return unwritten.map_or(Ok(exit::SAFE), Err);
     }
     let manner = manner();
     say(report::shrunk(&shrunk, &manner));
@@ -92,6 +84,9 @@ pub fn shrink(arguments: &ShrinkArguments) -> Result<u8, Failure> {
         Told { run: &shrunk.run, position: None, repetition, confirmation, reproduce: &reproduce };
     say(block::failure_block_in(&told, &manner));
     say(capsule::write(shrunk.plan()));
+    if let Some(failure) = unwritten {
+        return Err(failure);
+    }
     let verdict = verdict_with(&shrunk.run, repetition);
     Ok(if verdict == shrunk.run.judgement.verdict { exit::SAFE } else { verdict.exit_code() })
 }

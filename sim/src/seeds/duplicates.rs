@@ -11,6 +11,7 @@ use super::{SeedFile, Shelf, load_shelf};
 use crate::engine::event::EventEngine;
 use crate::plan::{Fence, Plan, PlanError};
 use crate::shrink::Signature;
+use crate::storm::abreast::abreast;
 use crate::storm::{self, Run};
 
 /// What two files have in common that show the same failure.
@@ -49,9 +50,12 @@ pub struct Group {
 /// The first file that cannot be read, or does not belong there.
 pub fn groups(seeds: &Path) -> Result<Vec<Group>, PlanError> {
     let mut files: Vec<(Likeness, PathBuf, SeedFile)> = Vec::new();
-    for (path, file) in load_shelf(seeds, Shelf::KnownUnsafe)? {
+    let known = load_shelf(seeds, Shelf::KnownUnsafe)?;
+    let of = |(_, file): &(PathBuf, SeedFile)| Likeness::of(&storm::run(&file.plan, &EventEngine));
+    let likenesses = abreast(&known, of);
+    for ((path, file), likeness) in known.into_iter().zip(likenesses) {
         // One that fails no more is not a duplicate: `seeds check` tells of it.
-        if let Some(likeness) = Likeness::of(&storm::run(&file.plan, &EventEngine)) {
+        if let Some(likeness) = likeness {
             files.push((likeness, path, file));
         }
     }
@@ -73,7 +77,7 @@ pub fn groups(seeds: &Path) -> Result<Vec<Group>, PlanError> {
 }
 
 /// How large a plan is; the smaller is the better one to read.
-fn size(plan: &Plan) -> (usize, usize, u16, u32, u64) {
+fn size(plan: &Plan) -> (usize, usize, usize, u32, u64) {
     let Plan { faults, clocks, topology, workload, duration, .. } = plan;
-    (faults.len(), clocks.len(), topology.apps, workload.units, duration.0)
+    (faults.len(), clocks.len(), topology.app_nodes().len(), workload.units, duration.0)
 }

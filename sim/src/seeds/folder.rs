@@ -155,6 +155,10 @@ pub fn save(seeds: &Path, shelf: Shelf, file: &SeedFile) -> Result<PathBuf, Plan
     std::fs::create_dir_all(&folder).map_err(unwritable)?;
     let mut created =
         std::fs::OpenOptions::new().write(true).create_new(true).open(&path).map_err(unwritable)?;
-    created.write_all(text.as_bytes()).map_err(unwritable)?;
+    created.write_all(text.as_bytes()).map_err(|error| {
+        // Half a file would be in everybody's way.
+        let _ = std::fs::remove_file(&path);
+        unwritable(error)
+    })?;
     Ok(path)
 }
