@@ -48,8 +48,9 @@ pub type Key = (String, String);
 
 /// Every fault of the menu at every moment.
 pub fn trials(survey: &Survey) -> Vec<Trial> {
+    let authority = single::authority(&survey.run.history, &survey.plan);
     let of_moment = |moment: &Moment| {
-        let singles = single::menu(&survey.plan, &moment.anchor).into_iter();
+        let singles = single::menu(&survey.plan, &moment.anchor, &authority).into_iter();
         let moment = moment.clone();
         singles.map(move |single| Trial { moment: moment.clone(), single })
     };

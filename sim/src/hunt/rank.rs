@@ -60,10 +60,15 @@ fn tier_of_fault(trial: &Trial) -> u8 {
         matches!(single.fault.kind, FaultKind::ClockRate { .. } | FaultKind::ClockSlew { .. });
     match (of_holder && !touches_stock, is_short || is_drift) {
         (true, false) => 0,
-        (false, false) if single.name.contains("master") || single.name.contains("one server") => 1,
+        (false, false) if decides(&single.name) => 1,
         (true, true) => 1,
         _ => 2,
     }
+}
+
+/// Whether the fault of this name strikes who decides.
+fn decides(name: &str) -> bool {
+    ["master", "one server", "leader", " server,"].iter().any(|role| name.contains(role))
 }
 
 #[cfg(test)]

@@ -1,16 +1,19 @@
 //! The menu of a certificate: every single fault that makes sense at a moment.
 //!
 //! Who is struck follows from the moment: the client whose operation it is (the *holder*),
-//! the master, one replica (they are alike), one sentinel, the stock, and the
-//! links between them. For how long follows from the plan: *briefly* (half a command
+//! the master or the leader, one replica or follower (they are alike), one sentinel, the
+//! stock, and the links between them. For how long follows from the plan: *briefly* (half a command
 //! timeout: nobody gives up), *through a takeover* (sentinels replace the master, the
 //! lease goes on), *past the lease*. So the menu fits any scenario, and its names say roles
 //! and not numbers: they stay when a scenario's times change.
 //!
-//! Not on the menu: disks, for only sentinels keep anything on one; and the tolerances of a
+//! Not on the menu: disks of servers that keep nothing on one; and the tolerances of a
 //! sound clock beside one sample of them.
 
-use crate::plan::{Anchor, Fault, FaultKind, Micros, Operation, Phase, Plan, STOCK_NODE, When};
+use crate::history::{History, What};
+use crate::plan::{
+    Anchor, Fault, FaultKind, Micros, Operation, Phase, Plan, RedisPersistence, STOCK_NODE, When,
+};
 
 /// A fault of the menu.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +26,15 @@ pub struct Single {
 
 /// The master of the beginning.
 const MASTER: &str = "redis-1";
+
+/// Who decides in a fault-free run: the master, or whom its ensemble has elected.
+pub fn authority(history: &History, plan: &Plan) -> String {
+    let elected = history.iter().rfind(|event| matches!(event.what, What::Leading { .. }));
+    match elected {
+        Some(event) if plan.topology.zookeeper > 0 => event.node.to_string(),
+        _ => plan.topology.lock_servers().first().map_or(MASTER, String::as_str).to_owned(),
+    }
+}
 
 /// The sentinel that is struck where one of them is.
 const SENTINEL: &str = "sentinel-1";
@@ -74,21 +86,29 @@ use Length::{Brief, PastLease, Rest, Takeover};
 /// The names of fault kinds that are never tried, and why.
 pub fn left_out(plan: &Plan) -> Vec<(&'static str, &'static str)> {
     let why = match plan.topology.sentinels {
+        _ if keeps_data(plan) => return Vec::new(),
         0 => "no server of this scenario keeps its data on a disk",
         _ => "only sentinels keep anything on a disk here, and theirs are not tried",
     };
     vec![("disk-slow", why), ("disk-stall", why), ("disk-error", why)]
 }
 
-/// Every single fault at `anchor`, in a fixed order. Those that the plan's rules refuse
-/// are not among them.
-pub fn menu(plan: &Plan, anchor: &Anchor) -> Vec<Single> {
-    let mut menu = Menu { plan, anchor, singles: Vec::new() };
+/// Whether the servers that keep the lock keep it on a disk.
+fn keeps_data(plan: &Plan) -> bool {
+    let topology = &plan.topology;
+    topology.zookeeper > 0 || topology.persistence != RedisPersistence::None
+}
+
+/// Every single fault at `anchor`, in a fixed order, where this server is the
+/// [authority](fn@authority). Those that the plan's rules refuse are not among them.
+pub fn menu(plan: &Plan, anchor: &Anchor, authority: &str) -> Vec<Single> {
+    let mut menu = Menu { plan, anchor, authority, singles: Vec::new() };
     menu.crashes();
     menu.pauses();
     menu.partitions();
     menu.links();
     menu.clocks();
+    menu.disks();
     menu.cancels();
     menu.singles
 }
@@ -96,6 +116,7 @@ pub fn menu(plan: &Plan, anchor: &Anchor) -> Vec<Single> {
 struct Menu<'a> {
     plan: &'a Plan,
     anchor: &'a Anchor,
+    authority: &'a str,
     singles: Vec<Single>,
 }
 
@@ -104,17 +125,33 @@ impl Menu<'_> {
         self.anchor.client.clone()
     }
 
-    /// Of the master; independent servers have none.
-    fn replicas(&self) -> Vec<String> {
-        match self.plan.topology.replicas() {
-            0 => Vec::new(),
-            _ => self.plan.topology.redis_nodes().split_off(1),
-        }
+    fn is_ensemble(&self) -> bool {
+        self.plan.topology.zookeeper > 0
     }
 
-    /// What the first server is: one of many, or the only one that counts.
+    /// Of the master or the leader; independent servers have none.
+    fn replicas(&self) -> Vec<String> {
+        let mut servers = self.plan.topology.lock_servers();
+        if self.plan.topology.independent {
+            return Vec::new();
+        }
+        servers.retain(|server| server != self.authority);
+        servers
+    }
+
+    fn replica_role(&self) -> &'static str {
+        if self.is_ensemble() { "follower" } else { "replica" }
+    }
+
+    /// What the authority is: one of many, or the only one that counts.
     fn master_role(&self) -> &'static str {
-        if self.plan.topology.independent { "one server" } else { "master" }
+        let topology = &self.plan.topology;
+        match topology.zookeeper {
+            0 if topology.independent => "one server",
+            0 => "master",
+            1 => "server",
+            _ => "leader",
+        }
     }
 
     fn has_sentinel(&self) -> bool {
@@ -146,8 +183,10 @@ impl Menu<'_> {
     }
 
     fn crashes(&mut self) {
-        let mut victims = vec![(self.master_role(), MASTER.to_owned(), &[Brief, Rest][..])];
-        victims.extend(self.replicas().first().map(|node| ("replica", node.clone(), &[Rest][..])));
+        let mut victims = vec![(self.master_role(), self.authority.to_owned(), &[Brief, Rest][..])];
+        victims.extend(
+            self.replicas().first().map(|node| (self.replica_role(), node.clone(), &[Rest][..])),
+        );
         if self.has_sentinel() {
             victims.push(("sentinel", SENTINEL.to_owned(), &[Rest][..]));
         }
@@ -165,10 +204,12 @@ impl Menu<'_> {
     fn pauses(&mut self) {
         let mut victims = vec![
             ("holder", self.holder(), &[Brief, Takeover, PastLease][..]),
-            (self.master_role(), MASTER.to_owned(), &[Brief, Takeover, PastLease][..]),
+            (self.master_role(), self.authority.to_owned(), &[Brief, Takeover, PastLease][..]),
         ];
         victims.extend(
-            self.replicas().first().map(|node| ("replica", node.clone(), &[PastLease][..])),
+            self.replicas()
+                .first()
+                .map(|node| (self.replica_role(), node.clone(), &[PastLease][..])),
         );
         if self.has_sentinel() {
             victims.push(("sentinel", SENTINEL.to_owned(), &[PastLease][..]));
@@ -180,7 +221,11 @@ impl Menu<'_> {
                 self.add(format!("pause {role}"), kind, Some(length));
             }
         }
-        for group in ["redis-driver", "release", "renewer"] {
+        let groups = match self.is_ensemble() {
+            true => ["asyncs", "release", "session"],
+            false => ["redis-driver", "release", "renewer"],
+        };
+        for group in groups {
             let kind = FaultKind::Pause { node: self.holder(), group: Some(group.to_owned()) };
             self.add(format!("pause holder's {group}"), kind, Some(PastLease));
         }
@@ -194,9 +239,9 @@ impl Menu<'_> {
     }
 
     fn partitions(&mut self) {
-        let (holder, master) = (vec![self.holder()], vec![MASTER.to_owned()]);
+        let (holder, master) = (vec![self.holder()], vec![self.authority.to_owned()]);
         let stock = vec![STOCK_NODE.to_owned()];
-        let (replicas, servers) = (self.replicas(), self.plan.topology.redis_nodes());
+        let (replicas, servers) = (self.replicas(), self.plan.topology.lock_servers());
         self.cut("holder", &holder, "servers", &servers, &[Brief, Takeover, PastLease]);
         self.cut("holder", &holder, "stock", &stock, &[Brief, PastLease]);
         if self.plan.topology.independent {
@@ -207,6 +252,9 @@ impl Menu<'_> {
         if replicas.is_empty() {
             return;
         }
+        if self.is_ensemble() {
+            return self.partitions_of_ensemble(&replicas);
+        }
         self.cut("holder", &holder, "master", &master, &[Takeover, PastLease]);
         self.cut("master", &master, "replicas", &replicas, &[Takeover, PastLease]);
         if !self.has_sentinel() {
@@ -216,13 +264,28 @@ impl Menu<'_> {
         let cluster = [replicas, sentinels.clone()].concat();
         self.cut("master", &master, "sentinels", &sentinels, &[PastLease]);
         self.cut("master", &master, "replicas and sentinels", &cluster, &[Takeover, PastLease]);
-        let apps = self.plan.topology.app_nodes();
-        let others: Vec<String> = apps.into_iter().filter(|app| *app != holder[0]).collect();
+        let others = self.other_clients();
         let rest = [cluster.clone(), others.clone()].concat();
         let minority = [master.clone(), holder.clone()].concat();
         self.cut("master and holder", &minority, "the rest", &rest, &[Takeover, PastLease]);
         let everybody = [cluster, holder, others].concat();
         self.cut("master", &master, "everybody", &everybody, &[Takeover, PastLease]);
+    }
+
+    fn other_clients(&self) -> Vec<String> {
+        let apps = self.plan.topology.app_nodes().into_iter();
+        apps.filter(|app| *app != self.anchor.client).collect()
+    }
+
+    fn partitions_of_ensemble(&mut self, followers: &[String]) {
+        let (holder, leader) = (vec![self.holder()], vec![self.authority.to_owned()]);
+        self.cut("holder", &holder, "leader", &leader, &[Brief, PastLease]);
+        self.cut("leader", &leader, "followers", followers, &[Brief, PastLease]);
+        let rest = [followers, &self.other_clients()].concat();
+        self.cut("leader and holder", &[leader, holder].concat(), "the rest", &rest, &[PastLease]);
+        let (one, rest) = followers.split_at(1);
+        let rest = [rest, &[self.authority.to_owned()]].concat();
+        self.cut("follower", one, "other servers", &rest, &[PastLease]);
     }
 
     /// Both ways for each length; for the longest also each way alone.
@@ -242,17 +305,20 @@ impl Menu<'_> {
     }
 
     fn links(&mut self) {
-        let (holder, master) = (vec![self.holder()], vec![MASTER.to_owned()]);
+        let (holder, master) = (vec![self.holder()], vec![self.authority.to_owned()]);
         let stock = vec![STOCK_NODE.to_owned()];
         let replicas = self.replicas();
         let to_master = format!("holder - {}", self.master_role());
         let mut links = vec![
             (to_master.as_str(), holder.clone(), master.clone()),
-            ("holder - stock", holder, stock),
+            ("holder - stock", holder.clone(), stock),
         ];
-        if !replicas.is_empty() {
-            links.push(("master - replicas", master.clone(), replicas));
-            let kind = FaultKind::ReplicationStall { node: MASTER.to_owned() };
+        if self.is_ensemble() && !replicas.is_empty() {
+            links.push(("holder - servers", holder, self.plan.topology.lock_servers()));
+            links.push(("leader - followers", master, replicas));
+        } else if !replicas.is_empty() {
+            links.push(("master - replicas", master, replicas));
+            let kind = FaultKind::ReplicationStall { node: self.authority.to_owned() };
             for length in self.lengths(&[Takeover, PastLease]) {
                 self.add("replication-stall master".to_owned(), kind.clone(), Some(length));
             }
@@ -274,14 +340,16 @@ impl Menu<'_> {
         const SLEW_PPM: u32 = 100_000;
         let past_us = PastLease.lasts(self.plan).unwrap_or(self.plan.lock.lease).0;
         let past_us = i64::try_from(past_us).unwrap_or(i64::MAX);
-        let mut owners = vec![(self.master_role(), MASTER.to_owned()), ("holder", self.holder())];
-        owners.extend(self.replicas().first().map(|node| ("replica", node.clone())));
+        let mut owners =
+            vec![(self.master_role(), self.authority.to_owned()), ("holder", self.holder())];
+        let replica = self.replica_role();
+        owners.extend(self.replicas().first().map(|node| (replica, node.clone())));
         for (role, node) in owners {
             for (word, by_us) in [("a lease ahead", past_us), ("a lease back", -past_us)] {
                 let kind = FaultKind::ClockStep { node: node.clone(), by_us };
                 self.add(format!("clock-step {role} {word}"), kind, Some(Rest));
             }
-            if role == "replica" {
+            if role == replica {
                 continue;
             }
             for (word, ppm) in [("+5%", 50_000), ("-5%", -50_000), ("+500ppm", 500)] {
@@ -294,6 +362,26 @@ impl Menu<'_> {
                 let kind = FaultKind::ClockSlew { node: node.clone(), by_us, ppm: SLEW_PPM };
                 self.add(format!("clock-slew {role} {word}, past the lease"), kind, None);
             }
+        }
+    }
+
+    /// Of servers that keep the lock on one.
+    fn disks(&mut self) {
+        if !keeps_data(self.plan) {
+            return;
+        }
+        let mut owners = vec![(self.master_role(), self.authority.to_owned())];
+        owners.extend(self.replicas().first().map(|node| (self.replica_role(), node.clone())));
+        for (role, node) in owners {
+            let extra = self.plan.lock.command_timeout;
+            let kind = FaultKind::DiskSlow { node: node.clone(), extra };
+            self.add(format!("disk-slow {role} by a command timeout"), kind, Some(PastLease));
+            for length in [Brief, PastLease] {
+                let kind = FaultKind::DiskStall { node: node.clone() };
+                self.add(format!("disk-stall {role}"), kind, Some(length));
+            }
+            let kind = FaultKind::DiskError { node: node.clone() };
+            self.add(format!("disk-error {role}"), kind, Some(Brief));
         }
     }
 
@@ -332,7 +420,12 @@ mod tests {
         };
         let plan = scenario::default_plan(scenario, lock, Fence::Off).unwrap();
         let anchor = Anchor::new("app-1", Operation::Acquire, 1, phase);
-        let singles = menu(&plan, &anchor);
+        let servers = plan.topology.lock_servers();
+        let authority = match plan.topology.zookeeper {
+            0 => servers.first(),
+            _ => servers.last(),
+        };
+        let singles = menu(&plan, &anchor, authority.unwrap());
         (plan, singles)
     }
 
@@ -343,6 +436,34 @@ mod tests {
             let names: Vec<&str> = singles.iter().map(|single| single.name.as_str()).collect();
             insta::assert_snapshot!(format!("menu_of_{scenario}"), names.join("\n"));
         }
+    }
+
+    #[test]
+    fn an_ensembles_leader_followers_and_disks_are_on_the_menu() {
+        let (plan, singles) = menu_of("zookeeper-three", Phase::Applied);
+        let names: BTreeSet<&str> = singles.iter().map(|single| single.name.as_str()).collect();
+        for name in [
+            "process-crash leader, briefly",
+            "machine-crash follower, to the end",
+            "pause leader, past the lease",
+            "pause holder's session, past the lease",
+            "partition holder | servers, past the lease",
+            "partition leader | followers, past the lease",
+            "partition leader and holder | the rest, past the lease",
+            "partition follower > other servers, past the lease",
+            "reset holder - servers",
+            "clock-step leader a lease ahead, to the end",
+            "clock-rate leader +5%, to the end",
+            "disk-stall leader, past the lease",
+            "disk-error follower, briefly",
+        ] {
+            assert!(names.contains(name), "{name}: {names:#?}");
+        }
+        assert!(left_out(&plan).is_empty());
+        let (_, single) = menu_of("zookeeper-single", Phase::Applied);
+        let names: BTreeSet<&str> = single.iter().map(|single| single.name.as_str()).collect();
+        assert!(names.contains("process-crash server, briefly"), "{names:#?}");
+        assert!(names.iter().all(|name| !name.contains("follower")), "{names:#?}");
     }
 
     #[test]
