@@ -9,8 +9,8 @@
 //! settings, [`mod@file`] reads and writes TOML with errors that point ([`mod@error`]),
 //! [`capsule`] has a plan on one line, [`scenario`] has the named starting points,
 //! [`draw`] draws faults and workloads from a seed, [`groups`] names the task groups of
-//! each node, [`struck`] says whom a fault strikes, [`rules`] says what makes a plan
-//! possible.
+//! each node, [`struck`] says whom a fault strikes, `without` takes nodes out, [`rules`] says
+//! what makes a plan possible.
 
 pub mod anchor;
 pub mod capsule;
@@ -27,6 +27,9 @@ pub mod scenario;
 pub mod seed;
 pub mod struck;
 pub mod time;
+mod without;
+
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
@@ -261,14 +264,22 @@ pub struct Topology {
     pub tick: Micros,
     /// PostgreSQL servers `pg-1` (primary at first) to `pg-n`.
     pub postgres: u16,
-    /// Clients `app-1` to `app-n`.
+    /// Clients `app-1` to `app-n`, but for those that are absent.
     pub apps: u16,
+    /// The numbers of clients between them that are not there; never the last. What all
+    /// others draw hangs on their names, so it is the same without these.
+    pub absent: BTreeSet<u16>,
     /// Median one-way latency of every link.
     pub latency: Micros,
     /// Sigma of the lognormal latency, thousandths.
     pub latency_sigma_milli: u32,
     /// How long a sentinel lets an instance be silent before it takes it for down.
     pub down_after: Micros,
+}
+
+/// The client of this number.
+fn app_node(number: u16) -> String {
+    format!("app-{number}")
 }
 
 /// The node of the guarded stock; always there.
@@ -313,9 +324,10 @@ impl Topology {
         self.sentinels / 2 + 1
     }
 
-    /// `app-1` to `app-n`.
+    /// `app-1` to `app-n`, without those that are absent.
     pub fn app_nodes(&self) -> Vec<String> {
-        (1..=self.apps).map(|number| format!("app-{number}")).collect()
+        let there = (1..=self.apps).filter(|number| !self.absent.contains(number));
+        there.map(app_node).collect()
     }
 
     /// Every node: the Redis servers, the sentinels, the servers of ZooKeeper and of

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lockstorm_interpose::Senses;
 use lockstorm_sim::bench::trial;
 use lockstorm_sim::check::Verdict;
 use lockstorm_sim::engine::event::EventEngine;
+use lockstorm_sim::engine::senses;
 use lockstorm_sim::hunt::Quarry;
-use lockstorm_sim::plan::{Draws, Fence, Plan, Seed};
+use lockstorm_sim::plan::{Draws, Fence, Plan, Seed, file, scenario};
 use lockstorm_sim::planted::{BUGS, Half};
 use lockstorm_sim::shrink::{Limits, Shrunk, Signature, shrink};
 use lockstorm_sim::storm;
@@ -41,6 +43,9 @@ fn quarries() -> Vec<Quarry> {
 /// The plans of failing seeds, each storm in its turn; no more than `each` of a signature, and
 /// no more than `kind` of those that are told by one kind of violation.
 fn failing(wanted: usize, each: usize, kind: usize) -> Vec<(Plan, Signature)> {
+    // The client of ZooKeeper reads the clocks of its node.
+    let (monotonic_ns, wall_ns) = (senses::monotonic_ns, senses::wall_ns);
+    lockstorm_interpose::install(Senses { monotonic_ns, wall_ns, entropy: senses::entropy });
     let mut of_signature: BTreeMap<Signature, usize> = BTreeMap::new();
     let mut of_kind: BTreeMap<&str, usize> = BTreeMap::new();
     let mut found = Vec::new();
@@ -101,8 +106,8 @@ fn campaign(plans: Vec<(Plan, Signature)>) {
             plan.seed,
             plan.faults.len(),
             small.faults.len(),
-            plan.topology.apps,
-            small.topology.apps,
+            plan.topology.app_nodes().len(),
+            small.topology.app_nodes().len(),
             small.workload.units,
             small.duration.to_string(),
             shrunk.replays,
@@ -164,4 +169,52 @@ fn a_plan_that_passes_is_not_shrunk() {
     let plan = Plan::from_seed("redis-failover", "redis", Fence::Off, Seed(0)).unwrap();
     let error = shrink(&plan.without_faults(), &Limits::default()).unwrap_err();
     assert_eq!(error.verdict, Verdict::Safe);
+}
+
+/// When each event of a client was.
+fn times(run: &storm::Run, client: &str) -> Vec<u64> {
+    let own = run.history.iter().filter(|event| *event.node == *client);
+    own.map(|event| event.at_us).collect()
+}
+
+#[test]
+fn a_client_that_is_taken_out_moves_no_others_draws() {
+    // Without a lock nobody waits for anybody: all that is left of the others are draws.
+    let settings = [("topology.apps", "4"), ("workload.units", "100000")];
+    let plan = scenario::default_plan("redis-failover", "none", Fence::Off).unwrap();
+    let plan = Plan { seed: Seed(7), ..plan.with_settings(&settings).unwrap() };
+    let whole = storm::run(&plan, &EventEngine);
+    for absent in ["app-1", "app-2", "app-3", "app-4"] {
+        let less = plan.without_client(absent).unwrap();
+        let run = storm::run(&less, &EventEngine);
+        assert!(times(&run, absent).is_empty());
+        for client in less.topology.app_nodes() {
+            let (before, after) = (times(&whole, &client), times(&run, &client));
+            assert!(before.len() > 100, "{client} did little: {}", before.len());
+            assert_eq!(before, after, "{client} without {absent}");
+        }
+    }
+}
+
+#[test]
+fn whoever_has_nothing_to_do_with_a_failure_goes_whatever_its_number() {
+    // The last is the one that fails, so another goes.
+    let text = r#"
+schema = 1
+scenario = "redis-single"
+seed = "0x2"
+
+[workload]
+deadline-check = false
+
+[[fault]]
+kind = "pause"
+node = "app-3"
+after = "app-3 read 3 applied"
+for = "5.03s"
+"#;
+    let plan = file::parse("the test's plan", text).unwrap();
+    let shrunk = shrink(&plan, &Limits::default()).unwrap();
+    assert_eq!(shrunk.plan().topology.app_nodes().len(), 2, "{:?}", shrunk.plan().topology);
+    assert_eq!(shrunk.plan().faults.len(), 1);
 }

@@ -122,6 +122,7 @@ mod tests {
                 tick: Micros::from_secs(2),
                 postgres: 0,
                 apps: 1,
+                absent: std::collections::BTreeSet::new(),
                 latency: Micros(250),
                 latency_sigma_milli: 400,
                 down_after: Micros(0),

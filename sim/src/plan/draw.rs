@@ -27,7 +27,7 @@ use super::file;
 use super::scenario;
 use super::{
     Anchor, ClockPlan, Fence, Micros, Operation, Phase, Plan, PlanError, STOCK_NODE, Seed,
-    StockPlace, When,
+    StockPlace, When, app_node,
 };
 use crate::draw::Draw;
 use families::{FAMILIES, Family};
@@ -130,8 +130,16 @@ impl Plan {
     }
 }
 
-/// Draws conditions, clocks and faults for a plan that has none.
+/// Draws conditions, clocks and faults for a plan that has none. Clients that are absent are
+/// so from what would be drawn with them.
 fn drawn(draws: Draws, mut plan: Plan, seed: Seed) -> Plan {
+    let absent = std::mem::take(&mut plan.topology.absent);
+    let mut plan = drawn_for_all(draws, plan, seed);
+    absent.into_iter().map(app_node).for_each(|client| plan.take_out_client(&client));
+    plan
+}
+
+fn drawn_for_all(draws: Draws, mut plan: Plan, seed: Seed) -> Plan {
     plan.seed = seed;
     conditions(&mut plan);
     plan.clocks = clocks(&plan);

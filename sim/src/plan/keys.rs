@@ -4,9 +4,11 @@
 //! a setting that one of them knows is known to all. Lists (`[[clock]]`,
 //! `[[fault]]`) are not here.
 
+use std::collections::BTreeSet;
+
 use super::complaint::{Complaint, listed, quoted};
 use super::scenario;
-use super::{Ask, Fence, Micros, Plan, Ppm, RedisPersistence, Seed};
+use super::{Ask, Fence, Micros, Plan, Ppm, RedisPersistence, Seed, app_node};
 
 /// A value as it stands in a file or after `--set key=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -364,6 +366,13 @@ pub const KEYS: &[Key] = &[
         has_postgres
     ),
     small_count_key!("topology", "apps", topology.apps),
+    key!(
+        "topology",
+        "absent",
+        |plan, raw| plan.topology.absent = absent(raw)?,
+        |plan| toml_text(&absent_text(plan)),
+        |plan| !plan.topology.absent.is_empty()
+    ),
     time_key!("topology", "latency", topology.latency),
     key!(
         "topology",
@@ -464,6 +473,26 @@ fn mode(raw: Raw<'_>) -> Result<bool, Complaint> {
         what: format!("there is no mode {}", quoted(text)),
         mend: format!("allowed: {}", listed(MODES)),
     })
+}
+
+/// Names of clients, such as `app-2, app-4`: their numbers.
+fn absent(raw: Raw<'_>) -> Result<BTreeSet<u16>, Complaint> {
+    let names = raw.text()?.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let number = |name: &str| {
+        let number = name.strip_prefix("app-").and_then(|number| number.parse().ok());
+        number.filter(|number| app_node(*number) == name).ok_or_else(|| {
+            Complaint::new(
+                format!("{} is no client", quoted(name)),
+                "write names of clients, such as \"app-2, app-4\"",
+            )
+        })
+    };
+    names.map(number).collect()
+}
+
+fn absent_text(plan: &Plan) -> String {
+    let names: Vec<String> = plan.topology.absent.iter().copied().map(app_node).collect();
+    names.join(", ")
 }
 
 /// A share of a whole: 0 to 100 %, ppm.

@@ -13,7 +13,9 @@ use std::collections::BTreeSet;
 use super::complaint::{Complaint, quoted};
 use super::keys::KEYS;
 use super::scenario::{self, LockKind};
-use super::{Fence, Micros, OwnOptions, Plan, PlanError, Ppm, SignedMicros, StockPlace};
+use super::{
+    Fence, Micros, OwnOptions, Plan, PlanError, Ppm, SignedMicros, StockPlace, app_node,
+};
 use fault::FaultRules;
 
 /// A broken rule.
@@ -222,6 +224,14 @@ fn sizes(plan: &Plan) -> Result<(), Problem> {
             );
         }
     }
+    if let Some(number) = topology.absent.iter().find(|number| **number >= topology.apps) {
+        let (client, apps) = (app_node(*number), topology.apps);
+        return problem(
+            &["topology.absent", "topology.apps"],
+            format!("{client} cannot be absent: the last client, app-{apps}, is there"),
+            format!("write names of clients before app-{apps}, or fewer apps"),
+        );
+    }
     if topology.sentinels > 0 && topology.independent {
         return problem(
             &["topology.sentinels", "topology.redis-mode"],
@@ -283,7 +293,8 @@ fn stock(plan: &Plan) -> Result<(), Problem> {
 
 /// Clients that only read: where the lock has a side for them, and beside others that write.
 fn readers(plan: &Plan) -> Result<(), Problem> {
-    let (readers, apps) = (plan.workload.readers, plan.topology.apps);
+    let readers = plan.workload.readers;
+    let apps = u16::try_from(plan.topology.app_nodes().len()).unwrap_or(u16::MAX);
     let at = ["workload.readers", "topology.apps", "lock.name"];
     let name = quoted(&plan.lock.name);
     if !scenario::find_lock(&plan.lock.name).is_ok_and(scenario::LockKind::has_readers) {
@@ -355,6 +366,10 @@ fn known_node(plan: &Plan, at: &str, name: &str) -> Result<(), Problem> {
         return Ok(());
     }
     let mut complaint = Complaint::unknown("node", name, nodes.iter().map(String::as_str));
+    if plan.topology.absent.iter().any(|number| app_node(*number) == name) {
+        complaint.what = format!("there is no node {}: [topology] calls it absent", quoted(name));
+        complaint.mend = "take it out of absent there, or name another node".to_owned();
+    }
     if plan.topology.sentinels == 0 && name.starts_with("sentinel-") {
         complaint.what = format!("there is no node {}: [topology] says so", quoted(name));
         complaint.mend = "write sentinels = 3 there, or name another node".to_owned();

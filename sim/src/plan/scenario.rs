@@ -4,6 +4,8 @@
 
 mod planted;
 
+use std::collections::BTreeSet;
+
 pub use planted::PLANTED;
 
 use super::complaint::{Complaint, quoted};
@@ -460,6 +462,7 @@ fn redis_failover() -> (Micros, LockPlan, Topology, Workload) {
         tick: TICK,
         postgres: 0,
         apps: 3,
+        absent: BTreeSet::new(),
         latency: Micros(500),
         latency_sigma_milli: 400,
         down_after: Micros::from_secs(1),
@@ -550,6 +553,7 @@ fn redis_long_lease() -> (Micros, LockPlan, Topology, Workload) {
         tick: TICK,
         postgres: 0,
         apps: 2,
+        absent: BTreeSet::new(),
         latency: Micros(500),
         latency_sigma_milli: 400,
         down_after: Micros::from_secs(1),

@@ -87,7 +87,7 @@ fn introduce(text: &mut Text<'_>, run: &Run) {
             "{}, {}{sentinels}, {} of stock: simulated in this process, decided by seed {}. The \
              clients take the lock, read the stock, sell a unit, let go. First a storm loses the \
              lock; then the same storm meets a stock that looks at fencing tokens.",
-            counted(u64::from(topology.apps), "client"),
+            counted(topology.app_nodes().len() as u64, "client"),
             counted(u64::from(topology.redis), "Redis server"),
             counted(units, "unit"),
             run.plan.seed,

@@ -76,6 +76,7 @@ pub fn nearest_line(nearest: Option<&Nearest>) -> String {
 /// What became smaller, a line each.
 fn sizes(before: &Plan, after: &Plan) -> Vec<String> {
     let count = |number: usize| number.to_string();
+    let clients = |plan: &Plan| count(plan.topology.app_nodes().len());
     let servers = |plan: &Plan| {
         let number = plan.topology.lock_servers().len();
         match plan.topology.sentinels {
@@ -87,7 +88,7 @@ fn sizes(before: &Plan, after: &Plan) -> Vec<String> {
     let rows = [
         ("faults", count(before.faults.len()), count(after.faults.len())),
         ("clocks", count(before.clocks.len()), count(after.clocks.len())),
-        ("clients", before.topology.apps.to_string(), after.topology.apps.to_string()),
+        ("clients", clients(before), clients(after)),
         ("servers", servers(before), servers(after)),
         ("units", before.workload.units.to_string(), after.workload.units.to_string()),
         ("duration", before.duration.to_string(), after.duration.to_string()),

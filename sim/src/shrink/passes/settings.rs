@@ -1,40 +1,33 @@
 //! Fewer clients and servers, and knobs as the scenario has them.
 
-use crate::plan::{Plan, StruckMut, When, scenario};
+use crate::plan::{Plan, file, scenario};
 use crate::shrink::replay::Search;
 
-/// Fewer clients. The last one goes; where another is to go it changes names with the last.
+/// Fewer clients, the last first. Whoever stays keeps its name, and so its draws; gaps are
+/// closed at the end, if the plan fails all the same.
 pub(super) fn fewer_clients(search: &mut Search<'_>) {
-    while search.plan().topology.apps > 1 {
-        let last = search.plan().topology.apps;
-        let readers = search.plan().workload.readers;
-        let fewer = |number: u16, readers: u16| {
-            move |plan: &mut Plan| {
-                let (gone, last) = (format!("app-{number}"), format!("app-{last}"));
-                swap(plan, &gone, &last);
-                plan.topology.apps -= 1;
-                plan.workload.readers = readers;
-                strip(plan, &last);
-            }
-        };
-        // The last ones read: a reader less, or with as many a writer less.
-        let mut choices = (1..=last).rev().flat_map(|number| {
-            let fewest = readers.saturating_sub(1);
-            (fewest..=readers).map(move |readers| (number, readers))
-        });
-        if !choices.any(|(number, readers)| search.accept_with(fewer(number, readers))) {
-            return;
+    loop {
+        let plan = search.plan().clone();
+        let clients = plan.topology.app_nodes();
+        let without = clients.iter().rev().filter_map(|client| plan.without_client(client));
+        if !without.into_iter().any(|fewer| search.accept(fewer)) {
+            break;
         }
+    }
+    if !search.plan().topology.absent.is_empty() {
+        let row = search.plan().with_clients_in_a_row();
+        search.accept(row);
     }
 }
 
 /// Fewer servers: no failover, fewer replicas, a smaller ensemble.
 pub(super) fn fewer_servers(search: &mut Search<'_>) {
+    fewer_in_the_ensemble(search);
     let sentinels = search.plan().topology.sentinels;
     let only = |left: u16| {
         move |plan: &mut Plan| {
             plan.topology.sentinels = left;
-            (left + 1..=sentinels).for_each(|gone| strip(plan, &format!("sentinel-{gone}")));
+            (left + 1..=sentinels).for_each(|gone| plan.strip(&format!("sentinel-{gone}")));
         }
     };
     // None or one before many: few plans need a vote.
@@ -43,7 +36,7 @@ pub(super) fn fewer_servers(search: &mut Search<'_>) {
         let fewer = |plan: &mut Plan| {
             let last = format!("redis-{}", plan.topology.redis);
             plan.topology.redis -= 1;
-            strip(plan, &last);
+            plan.strip(&last);
         };
         if !search.accept_with(fewer) {
             break;
@@ -53,64 +46,40 @@ pub(super) fn fewer_servers(search: &mut Search<'_>) {
         let fewer = |plan: &mut Plan| {
             let last = format!("pg-{}", plan.topology.postgres);
             plan.topology.postgres -= 1;
-            strip(plan, &last);
+            plan.strip(&last);
         };
         if !search.accept_with(fewer) {
             break;
         }
     }
-    // Of an even number no more may be gone than of the odd one before it.
-    while search.plan().topology.zookeeper > 2 {
-        let servers = search.plan().topology.zookeeper;
-        let left = if servers.is_multiple_of(2) { servers - 1 } else { servers - 2 };
-        let fewer = |plan: &mut Plan| {
-            let gone = plan.topology.zookeeper_nodes().split_off(usize::from(left));
-            plan.topology.zookeeper = left;
-            gone.iter().for_each(|gone| strip(plan, gone));
-        };
-        if !search.accept_with(fewer) {
-            return;
-        }
-    }
 }
 
-/// Takes a node that is gone out of clocks and faults; faults of it alone go with it.
-fn strip(plan: &mut Plan, gone: &str) {
-    plan.clocks.retain(|clock| clock.node != gone);
-    plan.faults.retain_mut(|fault| {
-        if matches!(&fault.when, When::After { anchor, .. } if anchor.client == gone) {
-            return false;
-        }
-        match fault.kind.struck_mut() {
-            StruckMut::Node(node) => node != gone,
-            StruckMut::Sides(from, to) => {
-                from.retain(|node| node != gone);
-                to.retain(|node| node != gone);
-                !from.is_empty() && !to.is_empty()
-            }
-        }
-    });
-}
-
-/// Two clients change names.
-fn swap(plan: &mut Plan, one: &str, other: &str) {
-    let renamed = |name: &mut String| {
-        if name == one {
-            other.clone_into(name);
-        } else if name == other {
-            one.clone_into(name);
-        }
+/// An ensemble of one, of three and so on: an even number bears no more losses than the odd
+/// one before it. Those that faults or clocks name stay before others do, under the first
+/// names; or else the last go, for it is they who are elected.
+fn fewer_in_the_ensemble(search: &mut Search<'_>) {
+    let plan = search.plan().clone();
+    let all = plan.topology.zookeeper_nodes();
+    let named = |node: &&String| {
+        let text = file::write_faults(&plan.faults);
+        let in_fault = text.contains(&format!("\"{node}\""));
+        in_fault || plan.clocks.iter().any(|clock| clock.node == **node)
     };
-    plan.clocks.iter_mut().for_each(|clock| renamed(&mut clock.node));
-    for fault in &mut plan.faults {
-        if let When::After { anchor, .. } = &mut fault.when {
-            renamed(&mut anchor.client);
+    let (mut first, others): (Vec<&String>, Vec<&String>) = all.iter().partition(named);
+    first.extend(others);
+    let names = first.into_iter().cloned().zip(all.iter().cloned()).collect();
+    let fewer = |left: u16, is_renamed: bool| {
+        let mut plan = plan.clone();
+        if is_renamed {
+            plan.rename(&names);
         }
-        match fault.kind.struck_mut() {
-            StruckMut::Node(node) => renamed(node),
-            StruckMut::Sides(from, to) => from.iter_mut().chain(to).for_each(renamed),
-        }
-    }
+        plan.topology.zookeeper = left;
+        all.iter().skip(usize::from(left)).for_each(|gone| plan.strip(gone));
+        plan
+    };
+    let sizes = (1..plan.topology.zookeeper).step_by(2);
+    let mut plans = sizes.flat_map(|left| [fewer(left, true), fewer(left, false)]);
+    let _ = plans.any(|fewer| search.accept(fewer));
 }
 
 /// The knobs that are turned, one at a time.
