@@ -392,4 +392,9 @@ fn kept_plans_are_listed_and_those_that_show_the_same_are_found() {
     let left = std::fs::read_dir(folder.path().join("known-unsafe")).unwrap();
     let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["one.toml"]);
+    // One broken file does not hide the others.
+    std::fs::write(folder.path().join("known-unsafe/broken.toml"), "schema = 9\n").unwrap();
+    let (code, listed, _) = lockstorm(&["seeds", "list", seeds]);
+    assert!(code == 64 && listed.contains("one.toml") && listed.contains("BROKEN"), "{listed}");
+    assert!(listed.ends_with("1 seed file, 1 cannot be read\n"), "{listed}");
 }
