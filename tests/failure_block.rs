@@ -54,3 +54,51 @@ fn a_run_that_proves_nothing_says_what_is_missing() {
     let plan = plan.with_set("topology.apps", "1").unwrap();
     insta::assert_snapshot!(printed(Storm::of(plan)));
 }
+
+/// What a server had lost is told by what it keeps.
+#[test]
+fn a_restart_is_told_by_what_the_server_keeps() {
+    let why = |persistence: &str| {
+        let plan = file::parse("the test's plan", RESTART).unwrap();
+        let plan = plan.with_set("topology.redis-persistence", persistence).unwrap();
+        let text = printed(Storm::of(plan));
+        let why = text.lines().skip_while(|line| !line.starts_with("  Why"));
+        why.take_while(|line| !line.starts_with("  Try")).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(["none", "rdb", "aof-everysec", "aof-no"].map(why).join("\n"));
+}
+
+const RESTART: &str = r#"
+schema = 1
+scenario = "redis-single"
+seed = "0x2"
+duration = "2s"
+
+[lock]
+lease = "5s"
+
+[topology]
+apps = 2
+
+[workload]
+units = 1
+work = "1500ms"
+slow-per-mille = 0
+
+[[fault]]
+kind = "machine-crash"
+node = "redis-1"
+after = "app-1 acquire 1 returned"
+for = "100ms"
+"#;
+
+/// A server whose program has ended is not waited for in silence.
+#[test]
+fn a_server_that_cannot_write_is_told_to_have_ended() {
+    let faults: String = (1..=3)
+        .map(|n| format!("[[fault]]\nkind = \"disk-error\"\nnode = \"zk-{n}\"\nat = \"100ms\"\n\n"))
+        .collect();
+    let text = format!("schema = 1\nscenario = \"zookeeper-three\"\nseed = \"0x2\"\n{faults}");
+    let plan = file::parse("the test's plan", &text).unwrap();
+    insta::assert_snapshot!(printed(Storm::of(plan)));
+}

@@ -208,6 +208,31 @@ fn a_plan_that_is_printed_runs_again_the_same() {
     assert_ne!(hash(&first), hash(&other));
 }
 
+/// What a hunt and a test obey, one run obeys as well.
+#[test]
+fn one_run_obeys_the_environment_where_no_flag_is_given() {
+    let plan = concat!(env!("CARGO_MANIFEST_DIR"), "/../seeds/known-unsafe/no-lock-001.toml");
+    let run = |arguments: &[&str], name: &str, value: &str| {
+        let mut command = Command::cargo_bin("lockstorm").unwrap();
+        let output = command.args(arguments).env(name, value).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    for arguments in [&["run", "--seed", "5"][..], &["replay", plan]] {
+        let (_, told, _) = run(arguments, "LOCKSTORM_ENGINE", "turmoil");
+        assert!(told.contains(" turmoil 0.7"), "{arguments:?}: {told}");
+        let flag = [arguments, &["--engine", "event"]].concat();
+        let (_, told, _) = run(&flag, "LOCKSTORM_ENGINE", "turmoil");
+        assert!(told.contains(" event 0.1.0"), "{arguments:?}: {told}");
+        let (code, _, wrong) = run(arguments, "LOCKSTORM_ENGINE", "madness");
+        assert_eq!(code, Some(64));
+        assert_eq!(wrong, "error: LOCKSTORM_ENGINE=`madness`: there are: event, turmoil\n");
+    }
+    let (_, drawn, _) = run(&["run", "--print-plan"], "LOCKSTORM_SEED", "0x5");
+    let (_, same, _) = run(&["run", "--seed", "5", "--print-plan"], "LOCKSTORM_SEEDS", "3");
+    assert_eq!(drawn, same);
+}
+
 /// The README's first command: what it shows is what is printed there.
 #[test]
 fn alone_it_shows_the_storm_of_the_readme_and_the_fence() {

@@ -162,5 +162,9 @@ mod tests {
         let why = engine.cannot_express(&long).unwrap();
         assert!(why.starts_with("longer than 60 simulated seconds"), "{why}");
         assert_eq!(coarse.cannot_express(&long), None);
+        // A lock that nobody gives back is waited for as long as its lease.
+        let mut waited = plan(10_000_000, vec![]);
+        waited.lock.lease = Micros::from_secs(86_400);
+        assert!(engine.cannot_express(&waited).is_some());
     }
 }

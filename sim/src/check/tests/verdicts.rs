@@ -37,6 +37,23 @@ fn a_plan_whose_faults_touch_nothing_is_inert() {
 }
 
 #[test]
+fn a_lock_that_was_granted_only_after_the_storm_was_not_in_it() {
+    let storm = |at: u64| {
+        let sample = Sample::new().at(10).fault(0, FaultFamily::ProcessCrash, "redis-1");
+        let sample = if at > 50 { sample.at(50).healed() } else { sample };
+        let sample = sample.at(at).grant("app-1/1").at(at + 5).let_go("app-1/1");
+        let sample = if at > 50 { sample } else { sample.at(50).healed() };
+        sample.at(at + 100).grant("app-2/1").at(at + 110).let_go("app-2/1").end()
+    };
+    let judgement = judge(&storm(60), &setting(1));
+    assert_eq!(judgement.verdict, Verdict::Unknown);
+    assert_eq!(judgement.goals.missed, [Goal::GrantInStorm]);
+    assert_eq!(judge(&storm(30), &setting(1)).verdict, Verdict::Safe);
+    // Without faults there is no storm to be in.
+    assert!(judge(&storm(60), &setting(0)).goals.missed.is_empty());
+}
+
+#[test]
 fn violation_comes_before_unknown_before_inert_before_safe() {
     let twice = Sample::new().at(1).grant("app-1/1").at(2).grant("app-2/1").end();
     assert_eq!(judge(&twice, &setting(1)).verdict, Verdict::Violation);

@@ -151,6 +151,25 @@ fn what_ends_by_itself_does_not_last() {
 }
 
 #[test]
+fn slews_that_would_stop_a_clock_together_are_refused() {
+    let with = |faults: i64, rate: i64| {
+        let mut plan = scenario::default_plan("redis-failover", "redis", Fence::Off).unwrap();
+        plan.clocks.push(ClockPlan { node: "app-1".to_owned(), offset_us: 0, rate_ppm: rate });
+        for _ in 0..faults {
+            let slew = FaultKind::ClockSlew { node: "app-1".to_owned(), by_us: -5, ppm: 100_000 };
+            plan.faults.push(Fault::new(slew, When::At(Micros(0))));
+        }
+        first_problem(&plan)
+    };
+    assert_eq!((with(9, 0), with(4, -500_000)), (Ok(()), Ok(())));
+    assert_eq!(with(5, -500_000), with(10, -500_000));
+    let problem = with(10, 0).unwrap_err();
+    assert_eq!(problem.at[0], "fault[0].by");
+    let told = format!("{}; {}", problem.complaint.what, problem.complaint.mend);
+    insta::assert_snapshot!(told, @"with all its slews at once, app-1's clock would stand still or run backwards; write fewer of them, or lower rates");
+}
+
+#[test]
 fn every_new_kind_in_its_written_form() {
     let text = r#"schema = 1
 scenario = "redis-failover"
