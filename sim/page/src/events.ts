@@ -95,6 +95,7 @@ const KINDS: Record<string, Kind> = {
   "message-lost": kind("messages", "circle", (e) => `a message is lost: ${text(e["how"])}`, (e) => `消息丢失：${text(e["how"])}`),
   "node-started": kind("cluster", "triangle", (e) => (Number(e["incarnation"]) > 1 ? "starts again" : "starts"), (e) => (Number(e["incarnation"]) > 1 ? "重新启动" : "启动")),
   "node-crashed": kind("cluster", "triangle", (e) => (e["machine"] ? "is down with its machine" : "is down"), (e) => (e["machine"] ? "随机器一起宕机" : "宕机")),
+  "program-ended": kind("cluster", "triangle", (e) => `ends by itself: ${text(e["how"])}`, (e) => `自行退出：${text(e["how"])}`),
   "clock-changed": kind("faults", "bolt", (e) => `its clock: wall ${signed(e["offset_us"])}, rate ${text(e["rate_ppm"])} ppm`, (e) => `时钟：墙钟 ${signed(e["offset_us"])}，速率 ${text(e["rate_ppm"])} ppm`),
   "fault-began": kind("faults", "bolt", (e) => `fault ${Number(e["fault"]) + 1} begins${fault(e, "text")}`, (e) => `故障 ${Number(e["fault"]) + 1} 开始${fault(e, "text")}`),
   "fault-ended": kind("faults", "bolt", (e) => `fault ${Number(e["fault"]) + 1} is over${fault(e, "text")}`, (e) => `故障 ${Number(e["fault"]) + 1} 结束${fault(e, "text")}`),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::case::Case;
+use super::grants::Grant;
 use super::interval::{Interval, Moment, overlapping_pairs};
 use super::words::{self, Language};
 use crate::history::{EventId, Name, OrderAnswer, StockOperation, What};
@@ -156,7 +157,11 @@ impl Goals {
             Goal::Handover => !setting.lock_free && (seen.lock || !seen.sold),
             Goal::Conflict => setting.lock_free,
             Goal::FaultTookEffect => setting.faults > 0,
-            Goal::GrantInStorm => setting.faults > 0 && !setting.lock_free && seen.healed,
+            // Where nobody was granted it, no handover says so.
+            Goal::GrantInStorm => {
+                let is_granted = case.grants.rows().iter().any(Grant::is_told);
+                setting.faults > 0 && !setting.lock_free && seen.healed && is_granted
+            }
             Goal::BooksRead => seen.sold,
             _ => false,
         };

@@ -106,7 +106,7 @@ impl Ground {
 pub(super) fn showed(node: &str, wall_only: bool, touch: Touch, ground: &Ground) -> Option<String> {
     match touch {
         Touch::Clock { node: id, wall } if ground.find(node) == Some(id) => {
-            (wall || !wall_only).then(|| format!("{node} read its clock"))
+            (wall || !wall_only).then(|| format!("{node} read its clock, or waited by it"))
         }
         _ => None,
     }

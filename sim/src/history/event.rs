@@ -377,8 +377,8 @@ pub enum What {
         /// Whether the machine went with it, and with it all bytes in its kernel.
         machine: bool,
     },
-    /// A node's program ended by itself, such as a server that cannot write; nothing starts
-    /// it again.
+    /// A node's program ended by itself, such as a server that cannot write. It stays so until
+    /// a crash of its node is over.
     ProgramEnded {
         /// Why, for people.
         how: String,

@@ -68,7 +68,10 @@ fn tier_of_fault(trial: &Trial) -> u8 {
 
 /// Whether the fault of this name strikes who decides.
 fn decides(name: &str) -> bool {
-    ["master", "one server", "leader", " server,"].iter().any(|role| name.contains(role))
+    ["master", "one server", "leader", " server,", " server "]
+        .iter()
+        .any(|role| name.contains(role))
+        || name.ends_with(" server")
 }
 
 #[cfg(test)]

@@ -85,18 +85,26 @@ use Length::{Brief, PastLease, Rest, Takeover};
 
 /// The names of fault kinds that are never tried, and why.
 pub fn left_out(plan: &Plan) -> Vec<(&'static str, &'static str)> {
-    let why = match plan.topology.sentinels {
-        _ if keeps_data(plan) => return Vec::new(),
-        0 => "no server of this scenario keeps its data on a disk",
-        _ => "only sentinels keep anything on a disk here, and theirs are not tried",
-    };
-    vec![("disk-slow", why), ("disk-stall", why), ("disk-error", why)]
+    let mut left_out = Vec::new();
+    if !keeps_data(plan) {
+        let why = match plan.topology.sentinels {
+            0 => "no server of this scenario keeps its data on a disk",
+            _ => "only sentinels keep anything on a disk here, and theirs are not tried",
+        };
+        left_out.extend(["disk-slow", "disk-stall", "disk-error"].map(|kind| (kind, why)));
+    }
+    if plan.topology.postgres > 1 {
+        left_out.push(("promote", "a promotion alone is tried by drawn plans"));
+    }
+    left_out
 }
 
 /// Whether the servers that keep the lock keep it on a disk.
 fn keeps_data(plan: &Plan) -> bool {
     let topology = &plan.topology;
-    topology.zookeeper > 0 || topology.persistence != RedisPersistence::None
+    topology.zookeeper > 0
+        || topology.postgres > 0
+        || topology.persistence != RedisPersistence::None
 }
 
 /// Every single fault at `anchor`, in a fixed order, where this server is the

@@ -13,9 +13,7 @@ use std::collections::BTreeSet;
 use super::complaint::{Complaint, quoted};
 use super::keys::KEYS;
 use super::scenario::{self, LockKind};
-use super::{
-    Fence, Micros, OwnOptions, Plan, PlanError, Ppm, SignedMicros, StockPlace, app_node,
-};
+use super::{Fence, Micros, OwnOptions, Plan, PlanError, Ppm, SignedMicros, StockPlace, app_node};
 use fault::FaultRules;
 
 /// A broken rule.

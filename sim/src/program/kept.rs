@@ -13,6 +13,7 @@ use lockstorm_sim::storm::abreast::abreast;
 use super::arguments::{Format, SeedsVerb};
 use super::exit::{self, Failure};
 use super::plan_source::load_any;
+use super::progress::Waiting;
 use super::run::quarry;
 use super::say::{manner, say};
 
@@ -37,7 +38,9 @@ pub fn kept(verb: &SeedsVerb) -> Result<u8, Failure> {
 fn check_all(folder: &Path) -> Result<u8, Failure> {
     let paths = paths(folder)?;
     let (mut failed, mut unread) = (0, 0);
+    let waiting = Waiting::begin();
     let outcomes = abreast(&paths, |path| SeedFile::load(path).map(|file| check::check(&file)));
+    drop(waiting);
     for (path, outcome) in paths.iter().zip(outcomes) {
         // One broken file does not hide the others.
         let outcome = match outcome {

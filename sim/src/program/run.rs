@@ -57,6 +57,11 @@ pub fn run(arguments: &RunArguments, environment: &Environment) -> Result<u8, Fa
             (plan, command)
         }
     };
+    // A variable must not send the line that is printed elsewhere.
+    let reproduce = match environment.engine.is_some() && !reproduce.contains(" --engine ") {
+        true => format!("{reproduce} --engine {}", arguments.storm.engine().name()),
+        false => reproduce,
+    };
     if arguments.print_plan {
         say(file::write(&plan).trim_end());
         return Ok(super::exit::SAFE);
@@ -82,7 +87,7 @@ pub fn replay(arguments: &ReplayArguments, environment: &Environment) -> Result<
     let asked = arguments.engine.unwrap_or(EngineArgument::Event);
     let plan = load_any(&arguments.file)?;
     let engine = match asked {
-        EngineArgument::Event => String::new(),
+        EngineArgument::Event if environment.engine.is_none() => String::new(),
         other => format!(" --engine {}", other.name()),
     };
     let reproduce = format!("{} replay {}{engine}", program(), shown(&arguments.file));

@@ -136,7 +136,11 @@ async fn serve_redis(wanted: &ServeRedis) -> Result<u8, Failure> {
             ..Settings::default()
         };
         let server = Server::new(host, settings, config, gate, Arc::new(Unobserved));
-        tasks.push(tokio::spawn(server.run_on(listener)));
+        tasks.push(tokio::spawn(async move {
+            let port = listener.port();
+            let how = server.run_on(listener).await;
+            say(format!("redis at port {port} has ended: {how}"));
+        }));
     }
     for (host, listener) in sentinels {
         say(format!("sentinel listens on {}", shown(wanted.address, listener.port())));

@@ -70,7 +70,8 @@ impl Cluster {
                     // It may be run again, and finishes what a crash has interrupted.
                     host.clone().spawn(MIGRATION, async move { migrate(host, &plan).await });
                 }
-                super::scene::ended(&recorder, &name, server.run().await);
+                let end = server.run().await.map(|()| "it came to an end".to_owned());
+                super::scene::ended(&recorder, &name, end);
             })
         })
     }

@@ -1,6 +1,7 @@
 //! Builds a plan's nodes and lets an engine run them.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -195,16 +196,11 @@ fn patience(plan: &Plan, bound: Duration) -> Patience {
     Patience { takeover_us: micros(bound), settle_us: round_us + 20 * plan.lock.command_timeout.0 }
 }
 
-/// A server's program has come to an end of its own: it could not listen, or its disk failed.
-/// Its node is down from here on, and nothing starts it again.
-pub(super) fn ended<T, E: std::fmt::Display>(
-    recorder: &Recorder,
-    name: &Name,
-    result: Result<T, E>,
-) {
-    if let Err(error) = result {
-        recorder.record(name, What::ProgramEnded { how: error.to_string() });
-    }
+/// A server's program has come to an end of its own: it could not listen, or not keep what
+/// it must. Its node is down from here on, until a crash of it is over.
+pub(super) fn ended(recorder: &Recorder, name: &Name, result: io::Result<String>) {
+    let how = result.unwrap_or_else(|error| error.to_string());
+    recorder.record(name, What::ProgramEnded { how });
 }
 
 /// Each start of a node is an event.
@@ -365,7 +361,9 @@ impl Scene {
             let (settings, ensemble) = (settings.clone(), ensemble.clone());
             let server = zookeeper::Server::new(host, settings, ensemble, files, watch.clone());
             let (recorder, name) = (recorder.clone(), name.clone());
-            Box::pin(async move { ended(&recorder, &name, server.run().await) })
+            Box::pin(async move {
+                ended(&recorder, &name, server.run().await.map(|()| "it came to an end".to_owned()))
+            })
         })
     }
 

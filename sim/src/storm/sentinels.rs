@@ -27,11 +27,14 @@ pub(super) fn factory(plan: &Plan, name: &Name, disk: &Disk, recorder: &Recorder
     let watch = Arc::new(SentinelWatch::new(name.clone(), recorder.clone()));
     let mut settings = settings(plan, name);
     settings.keeping = Keeping::Disk(disk.clone());
+    let (recorder, name) = (recorder.clone(), name.clone());
     Arc::new(move |host| {
         let sentinel = Sentinel::new(host, settings.clone(), watch.clone());
+        let (recorder, name) = (recorder.clone(), name.clone());
         Box::pin(async move {
-            // A sentinel that cannot listen is a node that is down; the others tell.
-            let _ = sentinel.run().await;
+            if let Err(error) = sentinel.run().await {
+                super::scene::ended(&recorder, &name, Err(error));
+            }
         })
     })
 }

@@ -26,7 +26,7 @@ pub struct Ours {
     pub port: u16,
     pub config: ConfigFile,
     pub gate: ReplicationGate,
-    task: JoinHandle<()>,
+    task: JoinHandle<String>,
 }
 
 impl Ours {

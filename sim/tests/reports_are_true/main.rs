@@ -180,6 +180,28 @@ fn every_why_of_a_hundred_long_leases_is_true() {
     assert!(said.keys().any(|said| said.contains("restarted with an empty memory")));
 }
 
+/// A server that keeps something comes back with what it kept.
+#[test]
+fn every_why_of_servers_with_disks_is_true() {
+    for persistence in ["rdb", "aof-no"] {
+        let mut quarry = quarry("redis-long-lease", Fence::Off);
+        quarry.settings.push(("topology.redis-persistence".to_owned(), persistence.to_owned()));
+        let said = sweep_of(&quarry, 0..60);
+        let part = ") and granted the lock again.";
+        assert!(said.contains_key(part), "{persistence}: never said: {part}");
+    }
+    let path = "../seeds/known-unsafe/pg-for-update-server-machine-crash-001.toml";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    let run = storm::run(&SeedFile::load(&path).unwrap().plan, &EventEngine);
+    let subject = Subject::of(&run.history, &run.judgement).unwrap();
+    let why = why::why(&run.history, &run.plan, &subject);
+    assert_eq!(
+        why,
+        "pg-1, the only server, restarted without the record (no session outlives its server) and \
+         granted the lock again."
+    );
+}
+
 #[test]
 fn every_why_behind_a_fence_is_true() {
     sweep("redis-failover", Fence::Full, 0..60);

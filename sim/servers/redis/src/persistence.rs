@@ -29,8 +29,8 @@ pub(super) mod snapshot;
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Notify;
 
@@ -190,7 +190,8 @@ pub(super) struct Thread {
     /// That has not yet been for so long that others are told.
     is_held_by_script: AtomicBool,
     changed: Notify,
-    is_ended: AtomicBool,
+    /// Why the process exits, once it does.
+    exit: OnceLock<&'static str>,
     ended: Notify,
 }
 
@@ -268,16 +269,20 @@ impl Thread {
         }
     }
 
-    /// The process exits: what it has in memory cannot be kept as was promised.
-    pub(super) fn end(&self) {
-        self.is_ended.store(true, Ordering::SeqCst);
+    /// The process exits: it was told to, or what it has in memory cannot be kept as was
+    /// promised. The first reason is the one.
+    pub(super) fn end(&self, why: &'static str) {
+        let _ = self.exit.set(why);
         self.ended.notify_waiters();
     }
 
-    /// Completes when the process exits.
-    pub(super) async fn ended(&self) {
-        let ended = self.ended.notified();
-        if !self.is_ended.load(Ordering::SeqCst) {
+    /// Completes when the process exits, and says why.
+    pub(super) async fn ended(&self) -> &'static str {
+        loop {
+            let ended = self.ended.notified();
+            if let Some(why) = self.exit.get() {
+                return why;
+            }
             ended.await;
         }
     }

@@ -62,27 +62,27 @@ impl Server {
         Server::new(host, settings, config, ReplicationGate::new(), Arc::new(Unobserved))
     }
 
-    /// Serves until dropped, or until what is to be kept cannot be kept. Dropping the future ends every connection, and with it
+    /// Serves until dropped, or until it exits, and then says why: it was shut down, or what is
+    /// to be kept cannot be kept. Dropping the future ends every connection, and with it
     /// whatever the server had in memory.
     ///
     /// # Errors
     /// When the port cannot be listened on.
-    pub async fn run(self) -> io::Result<()> {
+    pub async fn run(self) -> io::Result<String> {
         let listener = self.0.host.listen(self.0.settings.port).await?;
-        self.run_on(listener).await;
-        Ok(())
+        Ok(self.run_on(listener).await)
     }
 
     /// Serves on a listener that is there already, for callers that chose port 0 and
     /// must tell somebody which they got.
-    pub async fn run_on(self, listener: Listener) {
+    pub async fn run_on(self, listener: Listener) -> String {
         let shared = self.0;
         let _end = EndOnDrop(shared.clone());
         shared.lock().port = listener.port();
         // Whoever connects meanwhile waits in the kernel. A server that cannot read what it
         // kept says so in its log, and is gone.
-        if load::open(&shared).await.is_err() {
-            return;
+        if let Err(refusal) = load::open(&shared).await {
+            return format!("what it kept cannot be read: {refusal}");
         }
         {
             let mut state = shared.lock();
@@ -99,7 +99,8 @@ impl Server {
             let _: Poll<()> = cron.as_mut().poll(context);
             ended.as_mut().poll(context)
         })
-        .await;
+        .await
+        .to_owned()
     }
 }
 

@@ -166,7 +166,7 @@ fn slews_that_would_stop_a_clock_together_are_refused() {
     let problem = with(10, 0).unwrap_err();
     assert_eq!(problem.at[0], "fault[0].by");
     let told = format!("{}; {}", problem.complaint.what, problem.complaint.mend);
-    insta::assert_snapshot!(told, @"with all its slews at once, app-1's clock would stand still or run backwards; write fewer of them, or lower rates");
+    insta::assert_snapshot!(told, @"with all its slews at once, whenever they begin, app-1's clock would stand still or run backwards; write fewer of them, or lower rates");
 }
 
 #[test]

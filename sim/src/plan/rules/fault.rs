@@ -126,7 +126,8 @@ impl FaultRules<'_> {
         self.problem(
             "by",
             format!(
-                "with all its slews at once, {node}'s clock would stand still or run backwards"
+                "with all its slews at once, whenever they begin, {node}'s clock would stand still \
+                 or run backwards"
             ),
             "write fewer of them, or lower rates",
         )

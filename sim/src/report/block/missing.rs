@@ -3,7 +3,7 @@
 use super::{Block, Failure};
 use crate::check::{Goal, Judgement, Verdict};
 use crate::fault;
-use crate::history::{History, What};
+use crate::history::{Event, History, What};
 use crate::plan::{FaultKind, Micros, Plan, When};
 use crate::report::layout::counted;
 
@@ -48,6 +48,14 @@ fn unknown(judgement: &Judgement, history: &History) -> (String, Vec<String>) {
     let mut mends = Vec::new();
     for event in history.iter() {
         let What::ProgramEnded { how } = &event.what else { continue };
+        let started = |later: &&Event| {
+            later.id > event.id
+                && later.node == event.node
+                && matches!(later.what, What::NodeStarted { .. })
+        };
+        if history.iter().find(started).is_some() {
+            continue;
+        }
         let at = Micros(event.at_us);
         missing.push(format!("{} ended by itself after {at} ({how})", event.node));
         mends.push(

@@ -171,7 +171,9 @@ impl<'a> Last<'a> {
             What::MasterSwitched { .. } | What::Demoted { .. } => [self.promoted.as_ref(), None],
             What::Resynchronised { .. } => [self.demoted.get(node), None],
             What::NodeStarted { incarnation: 2.. } => [self.crashed.get(node), None],
-            What::NodeCrashed { .. } | What::ClockChanged { .. } => [self.fault_at.get(node), None],
+            What::NodeCrashed { .. } | What::ProgramEnded { .. } | What::ClockChanged { .. } => {
+                [self.fault_at.get(node), None]
+            }
             What::FaultTouched { fault, .. } | What::FaultEnded { fault } => {
                 [self.fault.get(fault), None]
             }

@@ -143,7 +143,7 @@ pub(super) const FAULTS: &[Form] = &[
     ("{}'s wall clock stands still", "{0} 的墙上时钟停走"),
     ("{}'s clocks are slewed {} ahead at {}", "{0} 的时钟以 {2} 向前渐调 {1}"),
     ("{}'s clocks are slewed {} back at {}", "{0} 的时钟以 {2} 向后渐调 {1}"),
-    ("{} read its clock", "{0} 读取了自己的时钟"),
+    ("{} read its clock, or waited by it", "{0} 读取了自己的时钟，或按它等待"),
     ("{}'s disk takes {} longer", "{0} 的磁盘多花 {1}"),
     ("{}'s disk completes nothing", "{0} 的磁盘不再完成任何操作"),
     ("{}'s disk fails to synchronise", "{0} 的磁盘同步失败"),
