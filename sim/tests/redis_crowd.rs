@@ -53,7 +53,7 @@ fn ten_thousand_idle_connections() {
         .ends_at(ms(60_000))
         .node(|host: Host, _: Log| async move {
             let listener = host.listen(6_379).await.unwrap();
-            Server::alone(host).run_on(listener).await;
+            Server::alone(host).run_on(listener).await.unwrap();
         })
         .node(crowd)
         .run(&EventEngine, |_| {});

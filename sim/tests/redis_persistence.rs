@@ -160,6 +160,7 @@ fn after_a_crash_of_the_process_ours_has_what_a_real_one_has() {
                     }
                     client.line("SET last one").await;
                     client.line("SET plain newest").await;
+                    written(client).await;
                 }
                 real.kill_and_restart(&arguments).await;
                 ours.crash().await;
@@ -180,6 +181,18 @@ async fn idle(client: &mut Client) {
         let busy =
             ["rdb_bgsave_in_progress:1", "aof_rewrite_in_progress:1", "aof_rewrite_scheduled:1"];
         (!busy.iter().any(|line| text.contains(line))).then_some(())
+    })
+    .await;
+}
+
+/// Waits until nothing is left to be written: while an earlier synchronisation takes long, as
+/// on a busy machine, a server puts off what comes after it.
+async fn written(client: &mut Client) {
+    until("the append-only file", async || {
+        let info = client.line("INFO persistence").await;
+        let text = String::from_utf8_lossy(info.text().unwrap_or_default()).into_owned();
+        let waits = text.lines().find_map(|line| line.strip_prefix("aof_buffer_length:"));
+        waits.is_none_or(|bytes| bytes.trim() == "0").then_some(())
     })
     .await;
 }

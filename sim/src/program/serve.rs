@@ -138,7 +138,10 @@ async fn serve_redis(wanted: &ServeRedis) -> Result<u8, Failure> {
         let server = Server::new(host, settings, config, gate, Arc::new(Unobserved));
         tasks.push(tokio::spawn(async move {
             let port = listener.port();
-            let how = server.run_on(listener).await;
+            let how = match server.run_on(listener).await {
+                Ok(()) => "it was shut down".to_owned(),
+                Err(error) => error.to_string(),
+            };
             say(format!("redis at port {port} has ended: {how}"));
         }));
     }

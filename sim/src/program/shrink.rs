@@ -45,7 +45,7 @@ pub fn shrink(arguments: &ShrinkArguments) -> Result<u8, Failure> {
     let plan = arguments.plan.plan()?;
     let factory: LockFactory = Arc::new(locks::build);
     let mut unwritten = None;
-    let mut keep = |plan: &Plan| match &arguments.out {
+    let keep = |plan: &Plan| match &arguments.out {
         Some(path) => write(path, plan),
         None => Ok(()),
     };

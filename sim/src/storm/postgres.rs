@@ -70,8 +70,7 @@ impl Cluster {
                     // It may be run again, and finishes what a crash has interrupted.
                     host.clone().spawn(MIGRATION, async move { migrate(host, &plan).await });
                 }
-                let end = server.run().await.map(|()| "it came to an end".to_owned());
-                super::scene::ended(&recorder, &name, end);
+                super::scene::ended(&recorder, &name, server.run().await);
             })
         })
     }

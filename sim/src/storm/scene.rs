@@ -198,8 +198,8 @@ fn patience(plan: &Plan, bound: Duration) -> Patience {
 
 /// A server's program has come to an end of its own: it could not listen, or not keep what
 /// it must. Its node is down from here on, until a crash of it is over.
-pub(super) fn ended(recorder: &Recorder, name: &Name, result: io::Result<String>) {
-    let how = result.unwrap_or_else(|error| error.to_string());
+pub(super) fn ended(recorder: &Recorder, name: &Name, result: io::Result<()>) {
+    let how = result.map_or_else(|error| error.to_string(), |()| "it was shut down".to_owned());
     recorder.record(name, What::ProgramEnded { how });
 }
 
@@ -361,9 +361,7 @@ impl Scene {
             let (settings, ensemble) = (settings.clone(), ensemble.clone());
             let server = zookeeper::Server::new(host, settings, ensemble, files, watch.clone());
             let (recorder, name) = (recorder.clone(), name.clone());
-            Box::pin(async move {
-                ended(&recorder, &name, server.run().await.map(|()| "it came to an end".to_owned()))
-            })
+            Box::pin(async move { ended(&recorder, &name, server.run().await) })
         })
     }
 

@@ -26,7 +26,7 @@ pub struct Ours {
     pub port: u16,
     pub config: ConfigFile,
     pub gate: ReplicationGate,
-    task: JoinHandle<String>,
+    task: JoinHandle<std::io::Result<()>>,
 }
 
 impl Ours {
@@ -50,7 +50,7 @@ impl Ours {
     /// Waits until it has ended by itself.
     pub async fn ended(self) {
         let limit = Duration::from_secs(10);
-        tokio::time::timeout(limit, self.task).await.expect("it ends").unwrap();
+        let _ = tokio::time::timeout(limit, self.task).await.expect("it ends").unwrap();
     }
 
     /// Ends it as a crash of its process does.

@@ -190,8 +190,8 @@ pub(super) struct Thread {
     /// That has not yet been for so long that others are told.
     is_held_by_script: AtomicBool,
     changed: Notify,
-    /// Why the process exits, once it does.
-    exit: OnceLock<&'static str>,
+    /// That the process exits, and why, unless it was told to.
+    exit: OnceLock<Option<&'static str>>,
     ended: Notify,
 }
 
@@ -271,17 +271,17 @@ impl Thread {
 
     /// The process exits: it was told to, or what it has in memory cannot be kept as was
     /// promised. The first reason is the one.
-    pub(super) fn end(&self, why: &'static str) {
-        let _ = self.exit.set(why);
+    pub(super) fn end(&self, failure: Option<&'static str>) {
+        let _ = self.exit.set(failure);
         self.ended.notify_waiters();
     }
 
-    /// Completes when the process exits, and says why.
-    pub(super) async fn ended(&self) -> &'static str {
+    /// Completes when the process exits, and says why, unless it was told to.
+    pub(super) async fn ended(&self) -> Option<&'static str> {
         loop {
             let ended = self.ended.notified();
-            if let Some(why) = self.exit.get() {
-                return why;
+            if let Some(failure) = self.exit.get() {
+                return *failure;
             }
             ended.await;
         }

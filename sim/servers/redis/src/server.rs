@@ -62,27 +62,30 @@ impl Server {
         Server::new(host, settings, config, ReplicationGate::new(), Arc::new(Unobserved))
     }
 
-    /// Serves until dropped, or until it exits, and then says why: it was shut down, or what is
-    /// to be kept cannot be kept. Dropping the future ends every connection, and with it
-    /// whatever the server had in memory.
+    /// Serves until dropped, or until it is shut down. Dropping the future ends every
+    /// connection, and with it whatever the server had in memory.
     ///
     /// # Errors
-    /// When the port cannot be listened on.
-    pub async fn run(self) -> io::Result<String> {
+    /// When the port cannot be listened on, what was kept cannot be read, or what is to be kept
+    /// cannot be kept.
+    pub async fn run(self) -> io::Result<()> {
         let listener = self.0.host.listen(self.0.settings.port).await?;
-        Ok(self.run_on(listener).await)
+        self.run_on(listener).await
     }
 
     /// Serves on a listener that is there already, for callers that chose port 0 and
     /// must tell somebody which they got.
-    pub async fn run_on(self, listener: Listener) -> String {
+    ///
+    /// # Errors
+    /// When what was kept cannot be read, or what is to be kept cannot be kept.
+    pub async fn run_on(self, listener: Listener) -> io::Result<()> {
         let shared = self.0;
         let _end = EndOnDrop(shared.clone());
         shared.lock().port = listener.port();
         // Whoever connects meanwhile waits in the kernel. A server that cannot read what it
         // kept says so in its log, and is gone.
         if let Err(refusal) = load::open(&shared).await {
-            return format!("what it kept cannot be read: {refusal}");
+            return Err(io::Error::other(format!("what it kept cannot be read: {refusal}")));
         }
         {
             let mut state = shared.lock();
@@ -93,14 +96,14 @@ impl Server {
         let mut cron = pin!(cron(shared.clone()));
         let mut ended = pin!(shared.thread.ended());
         let mut accept = pin!(accept(&shared, &listener));
-        std::future::poll_fn(|context: &mut Context<'_>| {
+        let failure = std::future::poll_fn(|context: &mut Context<'_>| {
             // Neither of these two ends.
             let _: Poll<()> = accept.as_mut().poll(context);
             let _: Poll<()> = cron.as_mut().poll(context);
             ended.as_mut().poll(context)
         })
-        .await
-        .to_owned()
+        .await;
+        failure.map_or(Ok(()), |failure| Err(io::Error::other(failure)))
     }
 }
 

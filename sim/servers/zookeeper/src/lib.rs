@@ -9,7 +9,8 @@
 //! # The door
 //! ```no_run
 //! # use std::sync::Arc;
-//! # use lockstorm_sim::{disk::Disk, server::zookeeper::{Ensemble, Server, Settings, observe::Unobserved}};
+//! # use lockstorm_machine::disk::Disk;
+//! # use lockstorm_zookeeper_server::{Ensemble, Server, Settings, observe::Unobserved};
 //! # async fn start(host: lockstorm::Host, disk: Disk) -> std::io::Result<()> {
 //! // Member 2 of three; the same number and hosts again after a crash.
 //! let hosts = ["zk-1", "zk-2", "zk-3"].map(str::to_owned);

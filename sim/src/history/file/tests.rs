@@ -146,13 +146,13 @@ fn every_event_is_read_back_as_it_was_written_packed_or_not() {
 }
 
 /// Whether it holds of a part of `value`.
-fn any(value: &Value, holds: &impl Fn(&Value) -> bool) -> bool {
+fn is_somewhere(value: &Value, holds: &impl Fn(&Value) -> bool) -> bool {
     let parts: Vec<&Value> = match value {
         Value::Object(fields) => fields.values().collect(),
         Value::Array(items) => items.iter().collect(),
         _ => Vec::new(),
     };
-    holds(value) || parts.into_iter().any(|part| any(part, holds))
+    holds(value) || parts.into_iter().any(|part| is_somewhere(part, holds))
 }
 
 /// `docs/history.schema.json` against what is written: every event has its own part,
@@ -184,7 +184,7 @@ fn the_schema_knows_every_event_and_every_field() {
     assert_eq!(known, told.iter().collect::<Vec<_>>(), "the schema and the code differ");
     let goals = crate::check::Goal::ALL.map(crate::check::Goal::id);
     let known = |value: &Value| value["items"]["enum"] == serde_json::json!(goals);
-    assert!(any(&schema, &known), "its list of goals and the code differ");
+    assert!(is_somewhere(&schema, &known), "its list of goals and the code differ");
     let header = schema["$defs"]["header"]["properties"].as_object().unwrap();
     let written: Value = serde_json::to_value(Header {
         lockstorm: Some("1".into()),

@@ -43,7 +43,7 @@ pub(in super::super) fn check_write(shared: &Shared, state: &State, client: &Cli
         if state.kept.refusal().is_some() {
             // As Redis does (`repl-ignore-disk-write-error no`): rather no replica than one
             // that keeps less than it acknowledges.
-            shared.thread.end("its master writes what it cannot keep");
+            shared.thread.end(Some("its master writes what it cannot keep"));
         }
         return Ok(());
     }

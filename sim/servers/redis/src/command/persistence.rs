@@ -97,7 +97,7 @@ pub(super) fn shutdown(call: &mut Call<'_>) -> Outcome {
         return Ok(());
     }
     append::write(call.shared, call.state);
-    call.shared.thread.end("it was shut down");
+    call.shared.thread.end(None);
     Ok(())
 }
 

@@ -247,11 +247,11 @@ async fn flush_and_sync(shared: Arc<Shared>) {
         state.kept.append.unsynced_since = None;
         match state.kept.files.clone().filter(|_| is_written) {
             Some(files) => (files, state.kept.append.file.clone()),
-            None => return shared.thread.end("its append-only file cannot be written"),
+            None => return shared.thread.end(Some("its append-only file cannot be written")),
         }
     };
     if files.sync(&file).await.is_err() {
-        return shared.thread.end("its append-only file cannot be synchronised");
+        return shared.thread.end(Some("its append-only file cannot be synchronised"));
     }
     let mut state = shared.lock();
     state.kept.append.is_flushing = false;

@@ -110,7 +110,7 @@ pub(in super::super) fn save_and_end(shared: &Arc<Shared>, state: &mut State) ->
     let own = shared.clone();
     occupy(shared, state, None, async move {
         if write(&files, &image).await.is_ok() {
-            own.thread.end("it was shut down");
+            own.thread.end(None);
         }
         Ok("OK")
     });
