@@ -192,6 +192,19 @@ for = "1s"
     )
     .inexpressible("a one-way cut that delivers after the heal"),
     withstood(
+        "a one-way cut, no request arrives",
+        r#"
+[[fault]]
+kind = "partition"
+from = ["app-1"]
+to = ["redis-1", "redis-2", "redis-3"]
+one-way = true
+after = "app-1 acquire 2 invoked"
+for = "1s"
+"#,
+    )
+    .inexpressible("a one-way cut that delivers after the heal"),
+    withstood(
         "reply lost after it was applied",
         r#"
 [[fault]]
@@ -243,6 +256,28 @@ after = "app-1 read 1 applied"
 "#,
         forgotten,
     ),
+    withstood(
+        "a server's clock steps back",
+        r#"
+[[fault]]
+kind = "clock-step"
+node = "redis-1"
+by = "-10s"
+after = "app-1 read 1 applied"
+"#,
+    ),
+    withstood(
+        "a server's clock is slewed back",
+        r#"
+[[fault]]
+kind = "clock-slew"
+node = "redis-1"
+by = "-250ms"
+rate = "10%"
+after = "app-1 read 1 applied"
+"#,
+    )
+    .until_the_last(),
     expected(
         "a server's clock is slewed forward",
         r#"
@@ -265,10 +300,36 @@ after = "app-1 read 1 applied"
         FORGETFUL,
         forgotten_after_a_moment,
     ),
-    withstood("the same, and it synchronises its append-only file before it answers", FORGETFUL)
+    expected(
+        "a server's process dies and comes back empty before anybody notices",
+        BRIEFLY_DEAD,
+        forgotten_after_a_moment,
+    ),
+    // The kernel has what was written, and it outlives the process.
+    withstood("the same, and it writes an append-only file", BRIEFLY_DEAD).keeping("aof-everysec"),
+    // What was granted has been replicated by then, and the new master has it.
+    withstood(
+        "a master's process dies for good",
+        r#"
+[[fault]]
+kind = "process-crash"
+node = "redis-1"
+after = "app-1 read 1 applied"
+"#,
+    ),
+    withstood(
+        "a master's machine dies for good",
+        r#"
+[[fault]]
+kind = "machine-crash"
+node = "redis-1"
+after = "app-1 read 1 applied"
+"#,
+    ),
+    withstood("its power is cut, and it synchronises its append-only file before it answers", FORGETFUL)
         .keeping("aof-always"),
     expected(
-        "the same, and it synchronises its append-only file once a second",
+        "its power is cut, and it synchronises its append-only file once a second",
         FORGETFUL,
         forgotten_after_a_moment,
     )
@@ -312,6 +373,14 @@ for = "4s"
 const FORGETFUL: &str = r#"
 [[fault]]
 kind = "machine-crash"
+node = "redis-1"
+after = "app-1 acquire 1 returned"
+for = "100ms"
+"#;
+
+const BRIEFLY_DEAD: &str = r#"
+[[fault]]
+kind = "process-crash"
 node = "redis-1"
 after = "app-1 acquire 1 returned"
 for = "100ms"
