@@ -12,6 +12,7 @@ use lockstorm_rslock::Rslock;
 use lockstorm_sim::check::{Kind, Verdict};
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::engine::senses;
+use lockstorm_sim::engine::world::{NodeId, World};
 use lockstorm_sim::history::{AcquireOutcome, What};
 use lockstorm_sim::hunt::Quarry;
 use lockstorm_sim::plan::{Fence, Plan, Seed, file};
@@ -48,11 +49,16 @@ to = ["redis-4", "redis-5"]
 at = "0s"
 "#;
 
-/// The plan's lock is `rslock`: five records and a majority are all that `redlock` says.
+/// The plan's lock is `rslock`: five records and a majority are all that `redlock` says. It is
+/// told numbers, since `redis` would ask this machine's resolver for names.
 fn rslock() -> LockFactory {
     Arc::new(|host: &Host, plan: &Plan| {
-        let servers: Vec<String> =
-            (1..=plan.topology.redis).map(|number| format!("redis-{number}:6379")).collect();
+        let nodes = plan.topology.nodes().into_iter().enumerate();
+        let servers = nodes.filter(|(_, name)| name.starts_with("redis-")).map(|(index, _)| {
+            let node = NodeId(u16::try_from(index).expect("few nodes"));
+            format!("{}:6379", World::address(node))
+        });
+        let servers: Vec<String> = servers.collect();
         let lock = Rslock::new(host.clone(), &servers, plan.lock.lease.to_duration())?;
         Ok(Arc::new(lock) as Arc<dyn Lock>)
     })
