@@ -326,8 +326,11 @@ node = "redis-1"
 after = "app-1 read 1 applied"
 "#,
     ),
-    withstood("its power is cut, and it synchronises its append-only file before it answers", FORGETFUL)
-        .keeping("aof-always"),
+    withstood(
+        "its power is cut, and it synchronises its append-only file before it answers",
+        FORGETFUL,
+    )
+    .keeping("aof-always"),
     expected(
         "its power is cut, and it synchronises its append-only file once a second",
         FORGETFUL,

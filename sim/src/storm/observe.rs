@@ -238,9 +238,10 @@ impl RedisWatch {
     /// Who a record names. An attempt that asked more than once may have numbered its names.
     fn owner(&self, bytes: &[u8]) -> Name {
         let text = String::from_utf8_lossy(bytes);
-        let numbered = text.rsplit_once(AGAIN);
-        let owner = numbered.map(|(owner, _)| owner).filter(|o| Attempt::parse(o).is_some());
-        let owner = owner.unwrap_or(&text);
+        let numbered = text.rsplit_once(AGAIN).filter(|(owner, number)| {
+            number.parse::<u64>().is_ok() && Attempt::parse(owner).is_some()
+        });
+        let owner = numbered.map_or(&*text, |(owner, _)| owner);
         self.names.lock().unwrap_or_else(PoisonError::into_inner).of(owner)
     }
 

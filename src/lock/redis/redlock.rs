@@ -176,8 +176,7 @@ impl Redlock {
             margin: options.margin,
             asked_at,
         };
-        let majority =
-            Majority { servers: servers.clone(), key: key.to_owned(), owner: voter };
+        let majority = Majority { servers: servers.clone(), key: key.to_owned(), owner: voter };
         Ok(Guard::new(servers.host.clone(), grant, majority))
     }
 
