@@ -69,6 +69,7 @@ const KINDS: Record<string, Kind> = {
   "record-released": kind("grants", "square", (e) => `releases ${text(e["key"])} of ${text(e["owner"])}`, (e) => `释放 ${text(e["owner"])} 的 ${text(e["key"])}`),
   "record-expired": kind("grants", "square", (e) => `${text(e["key"])} of ${text(e["owner"])} expires`, (e) => `${text(e["owner"])} 的 ${text(e["key"])} 过期`),
   "record-replicated": kind("replication", "square", (e) => `has ${text(e["key"])} of ${text(e["owner"])} from its master`, (e) => `从主节点得到 ${text(e["owner"])} 的 ${text(e["key"])}`),
+  "record-loaded": kind("grants", "square", (e) => `has ${text(e["key"])} of ${text(e["owner"])} from its disk`, (e) => `从磁盘读到 ${text(e["owner"])} 的 ${text(e["key"])}`),
   "record-unreplicated": kind("replication", "square", (e) => `removes ${text(e["key"])} of ${text(e["owner"])} as its master did`, (e) => `随主节点删除 ${text(e["owner"])} 的 ${text(e["key"])}`),
   "record-lost": kind("grants", "square", (e) => `loses ${text(e["key"])} of ${text(e["owner"])} ${outcome(e["how"], 0)}`, (e) => `失去 ${text(e["owner"])} 的 ${text(e["key"])}：${outcome(e["how"], 1)}`),
   "session-expired": kind("cluster", "triangle", (e) => `session ${text(e["session"])} expires, with ${records(e["records"], "nothing")}`, (e) => `会话 ${text(e["session"])} 过期，持有：${records(e["records"], "无")}`),

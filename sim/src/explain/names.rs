@@ -22,6 +22,9 @@ pub fn name(event: &Event) -> Option<String> {
         What::RecordReleased { owner, .. } => format!("{node} releases {owner}'s lock"),
         What::RecordExpired { owner, .. } => format!("{node} ends {owner}'s lease"),
         What::RecordReplicated { owner, .. } => format!("{node} has a copy of {owner}'s record"),
+        What::RecordLoaded { owner, .. } => {
+            format!("{node} has {owner}'s record from its disk")
+        }
         What::RecordUnreplicated { owner, .. } => {
             format!("{node} drops its copy of {owner}'s record")
         }
@@ -77,6 +80,7 @@ pub(super) fn owner(event: &Event) -> Option<String> {
         | What::RecordReleased { owner, .. }
         | What::RecordExpired { owner, .. }
         | What::RecordReplicated { owner, .. }
+        | What::RecordLoaded { owner, .. }
         | What::RecordUnreplicated { owner, .. }
         | What::RecordLost { owner, .. }
         | What::Effect { owner, .. } => Some(owner.to_string()),

@@ -216,6 +216,14 @@ pub enum What {
         /// Whose.
         owner: Name,
     },
+    /// A server that was away has read from its disk a record that it was not known to have:
+    /// given up or taken away before, or written and told to nobody.
+    RecordLoaded {
+        /// Which lock.
+        key: Name,
+        /// Whose.
+        owner: Name,
+    },
     /// A replica applied the record's removal.
     RecordUnreplicated {
         /// Which lock.

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+use lockstorm::lock::redis::AGAIN;
 use lockstorm::stock::{Decided, Decision, StockObserver};
 
 use super::conductor::Conductor;
@@ -106,7 +107,7 @@ impl RedisWatch {
         }
         for (key, owner) in held {
             if before.get(&key) != Some(&owner) {
-                self.say(What::RecordReplicated { key, owner });
+                self.say(What::RecordLoaded { key, owner });
             }
         }
     }
@@ -140,7 +141,7 @@ impl RedisWatch {
     ) {
         self.lock().insert(key.clone(), owner.clone());
         if let (Origin::Client(_), Some(previous)) = (origin, previous) {
-            let previous = self.text(previous);
+            let previous = self.owner(previous);
             if previous != owner {
                 let how = RecordLoss::Overwritten;
                 self.say(What::RecordLost { key: key.clone(), owner: previous, how });
@@ -171,9 +172,9 @@ impl RedisWatch {
     /// waiter's place in its queue.
     fn field(&self, origin: Origin, key: &[u8], field: &[u8], value: Option<&[u8]>) {
         if let Some(key) = self.queue_key(key) {
-            self.place(origin, key, self.text(field), value.is_some());
+            self.place(origin, key, self.owner(field), value.is_some());
         } else if let Some(key) = self.lock_key(key) {
-            self.count(origin, key, self.text(field), value.map_or(0, count_of));
+            self.count(origin, key, self.owner(field), value.map_or(0, count_of));
         }
     }
 
@@ -182,7 +183,7 @@ impl RedisWatch {
     fn replace_hashes(&self, fields: &[(&[u8], &[u8], &[u8])]) {
         let mut new = Hashes::default();
         for (key, field, value) in fields {
-            let owner = self.text(field);
+            let owner = self.owner(field);
             if let Some(key) = self.queue_key(key) {
                 new.queued.entry(key).or_default().insert(owner);
             } else if let Some(key) = self.lock_key(key) {
@@ -234,6 +235,16 @@ impl RedisWatch {
         self.names.lock().unwrap_or_else(PoisonError::into_inner).of(&text)
     }
 
+    /// Who a record names. An attempt that asked more than once may have numbered its names.
+    fn owner(&self, bytes: &[u8]) -> Name {
+        let text = String::from_utf8_lossy(bytes);
+        let numbered = text.rsplit_once(AGAIN).filter(|(owner, number)| {
+            number.parse::<u64>().is_ok() && Attempt::parse(owner).is_some()
+        });
+        let owner = numbered.map_or(&*text, |(owner, _)| owner);
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).of(owner)
+    }
+
     /// The name of a lock, if that is what the key is.
     fn lock_key(&self, key: &[u8]) -> Option<Name> {
         let is_lock = key.starts_with(LOCKS.as_bytes()) && !key.ends_with(COUNTER.as_bytes());
@@ -242,7 +253,7 @@ impl RedisWatch {
 
     fn locks_among(&self, strings: &[(&[u8], &[u8])]) -> Vec<(Name, Name)> {
         let locks = strings.iter();
-        locks.filter_map(|(key, value)| Some((self.lock_key(key)?, self.text(value)))).collect()
+        locks.filter_map(|(key, value)| Some((self.lock_key(key)?, self.owner(value)))).collect()
     }
 
     fn promoted(&self, offset: u64, strings: &[(&[u8], &[u8])]) {
@@ -278,12 +289,12 @@ impl Observer for RedisWatch {
             Observation::Set { origin, key, previous, value, expires_at_ms, now_ms } => {
                 if let Some(key) = self.lock_key(key) {
                     let lease_us = expires_at_ms.map(|at| lease_us(at, *now_ms));
-                    self.set(*origin, key, *previous, self.text(value), lease_us);
+                    self.set(*origin, key, *previous, self.owner(value), lease_us);
                 }
             }
             Observation::SetRefused { origin: _, key, value, present } => {
                 if let Some(key) = self.lock_key(key) {
-                    let (owner, held_by) = (self.text(value), self.text(present));
+                    let (owner, held_by) = (self.owner(value), self.owner(present));
                     self.say(What::RecordRefused { key, owner, held_by });
                 }
             }
@@ -298,7 +309,7 @@ impl Observer for RedisWatch {
                     (self.lock_key(key), value, expires_at_ms)
                 {
                     let lease_us = lease_us(*at, *now_ms);
-                    self.say(What::RecordExtended { key, owner: self.text(owner), lease_us });
+                    self.say(What::RecordExtended { key, owner: self.owner(owner), lease_us });
                 }
             }
             Observation::Field { origin, key, field, value } => {
@@ -307,21 +318,21 @@ impl Observer for RedisWatch {
             Observation::Deleted { origin, key, value } => {
                 self.gone(key);
                 if let (Some(key), Some(owner)) = (self.lock_key(key), value) {
-                    self.deleted(*origin, key, self.text(owner));
+                    self.deleted(*origin, key, self.owner(owner));
                 }
             }
             Observation::Expired { key, value } => {
                 self.gone(key);
                 if let (Some(key), Some(owner)) = (self.lock_key(key), value) {
                     self.lock().remove(&key);
-                    self.say(What::RecordExpired { key, owner: self.text(owner) });
+                    self.say(What::RecordExpired { key, owner: self.owner(owner) });
                 }
             }
             Observation::Evicted { key, value } => {
                 self.gone(key);
                 if let (Some(key), Some(owner)) = (self.lock_key(key), value) {
                     self.lock().remove(&key);
-                    let owner = self.text(owner);
+                    let owner = self.owner(owner);
                     self.say(What::RecordLost { key, owner, how: RecordLoss::Deleted });
                 }
             }

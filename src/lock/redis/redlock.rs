@@ -28,8 +28,11 @@
 //! the servers for the record with `SET NX PX`, each within the command timeout; held is
 //! what a majority granted, if less than the lease has passed meanwhile. What is left of
 //! the lease, less the drift allowance, is for how long. Otherwise all are told to forget
-//! it, and it is tried again after a time with jitter. A release goes to all. Three ways
-//! are told:
+//! it, and it is tried again after a time with jitter, under another name
+//! ([`AGAIN`](super::AGAIN)): a release that the network held up, of a round that was given
+//! up, must not delete the vote that a later round has won at the same server. (The
+//! implementations that people use write one name in all rounds of an acquire.) A release
+//! goes to all. Three ways are told:
 //! - *one after another* ([`Ask::OneAfterAnother`]), how most tell it: dead servers cost a
 //!   command timeout each, out of the lease;
 //! - *in parallel* ([`Ask::Parallel`]): all at once, decided as soon as a majority has
@@ -58,17 +61,13 @@
 //!   their wall clocks (Kleppmann, "How to do distributed locking", 2016).
 //! - **A pause beyond the validity**, between the check and the write: without tokens no
 //!   fence can stop it.
-//! - **A release of an earlier round that arrives late.** All rounds of one acquire write
-//!   the same owner, as in the implementations that people use; a release that the network
-//!   holds up can so delete the vote that a later round has won at the same server. It goes
-//!   out behind the request that it takes back, so one connection is held up through both
-//!   command timeouts while another to the same server is not.
 //! - **A longer wait than the lease** while asking: the round is given up, nobody is
 //!   served.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::AGAIN;
 use super::connection::Unanswered;
 use super::endpoint::Endpoint;
 use super::failure::Failure;
@@ -161,9 +160,14 @@ impl Redlock {
         patience: Duration,
     ) -> Result<Guard, LockError> {
         let (servers, options) = (&self.servers, &self.servers.options);
-        let asked_at =
-            until_granted(&servers.host, options.retry, patience, || self.round(key, owner))
-                .await?;
+        let mut rounds = 0;
+        let one_round = || {
+            let voter = voter(owner, rounds);
+            rounds += 1;
+            async move { Ok(self.round(key, &voter).await?.map(|began| (began, voter))) }
+        };
+        let (asked_at, voter) =
+            until_granted(&servers.host, options.retry, patience, one_round).await?;
         let grant = Grant {
             key: key.to_owned(),
             owner: owner.clone(),
@@ -172,8 +176,7 @@ impl Redlock {
             margin: options.margin,
             asked_at,
         };
-        let majority =
-            Majority { servers: servers.clone(), key: key.to_owned(), owner: owner.clone() };
+        let majority = Majority { servers: servers.clone(), key: key.to_owned(), owner: voter };
         Ok(Guard::new(servers.host.clone(), grant, majority))
     }
 
@@ -291,6 +294,7 @@ fn what_was_released(answers: Vec<Release>, majority: usize) -> Release {
 struct Majority {
     servers: Arc<Servers>,
     key: String,
+    /// As the round that was won has it.
     owner: Owner,
 }
 
@@ -298,6 +302,11 @@ impl GuardBackend for Majority {
     fn release(&mut self) -> BoxFuture<'static, Release> {
         self.servers.releasing(&self.key, &self.owner)
     }
+}
+
+/// In whose name a round asks, after so many that were given up.
+fn voter(owner: &Owner, before: u64) -> Owner {
+    if before == 0 { owner.clone() } else { Owner::named(format!("{owner}{AGAIN}{before}")) }
 }
 
 /// More than half.
@@ -432,6 +441,12 @@ mod tests {
         assert!(matches!(release(2, 1, 1), Release::Indeterminate { .. }));
         assert!(matches!(release(2, 1, 2), Release::Indeterminate { .. }));
         assert_eq!(release(1, 1, 3), Release::NotHeld);
+    }
+
+    #[test]
+    fn each_round_has_a_name_of_its_own() {
+        let owner = Owner::named("a");
+        assert_eq!([0, 1, 2].map(|before| voter(&owner, before).to_string()), ["a", "a#1", "a#2"]);
     }
 
     #[tokio::test]

@@ -110,6 +110,7 @@ enum Tag {
     RecordReleased,
     RecordExpired,
     RecordReplicated,
+    RecordLoaded,
     RecordUnreplicated,
     RecordLost,
     SessionExpired,
@@ -188,6 +189,7 @@ impl Row<'_> {
             | Tag::RecordReleased
             | Tag::RecordExpired
             | Tag::RecordReplicated
+            | Tag::RecordLoaded
             | Tag::RecordUnreplicated
             | Tag::RecordLost => self.of_record(names),
             Tag::Effect | Tag::Ledger | Tag::StockCounted | Tag::OrderReturned => {
@@ -276,6 +278,7 @@ impl Row<'_> {
             Tag::RecordReleased => What::RecordReleased { key, owner },
             Tag::RecordExpired => What::RecordExpired { key, owner },
             Tag::RecordReplicated => What::RecordReplicated { key, owner },
+            Tag::RecordLoaded => What::RecordLoaded { key, owner },
             Tag::RecordUnreplicated => What::RecordUnreplicated { key, owner },
             _ => What::RecordLost { key, owner, how: one_of(self.how, "how")? },
         })

@@ -69,6 +69,7 @@ pub(super) fn one_of_each() -> Vec<What> {
         What::RecordReleased { key: key.clone(), owner: owner.clone() },
         What::RecordExpired { key: key.clone(), owner: owner.clone() },
         What::RecordReplicated { key: key.clone(), owner: owner.clone() },
+        What::RecordLoaded { key: key.clone(), owner: owner.clone() },
         What::RecordUnreplicated { key, owner },
         lost(RecordLoss::Resync),
         lost(RecordLoss::Deleted),

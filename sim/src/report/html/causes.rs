@@ -150,9 +150,9 @@ impl<'a> Last<'a> {
             What::ReleaseReturned { attempt, .. } => {
                 [self.ended.get(attempt.to_string().as_str()), None]
             }
-            What::RecordReplicated { owner, .. } | What::RecordExpired { owner, .. } => {
-                [self.served.get(&**owner), None]
-            }
+            What::RecordReplicated { owner, .. }
+            | What::RecordLoaded { owner, .. }
+            | What::RecordExpired { owner, .. } => [self.served.get(&**owner), None],
             What::RecordUnreplicated { owner, .. } => {
                 [self.ended.get(&**owner), self.served.get(&**owner)]
             }

@@ -156,6 +156,7 @@ fn class(what: &What) -> u8 {
         | What::MessageDelivered { .. }
         | What::MessageLost { .. }
         | What::RecordReplicated { .. }
+        | What::RecordLoaded { .. }
         | What::RecordUnreplicated { .. }
         | What::ReplicationPosition { .. }
         | What::RecordRefused { .. } => 3,

@@ -168,6 +168,7 @@ fn role_of(what: &What) -> u8 {
         | What::RecordReleased { .. }
         | What::RecordExpired { .. }
         | What::RecordReplicated { .. }
+        | What::RecordLoaded { .. }
         | What::RecordUnreplicated { .. }
         | What::RecordLost { .. }
         | What::SessionExpired { .. }

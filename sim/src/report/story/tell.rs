@@ -186,6 +186,9 @@ impl<'a> Teller<'a> {
             What::RecordReplicated { key, owner } => {
                 words(node, format!("has {key} of {owner} from its master"), "")
             }
+            What::RecordLoaded { key, owner } => {
+                words(node, format!("has {key} of {owner} from its disk"), "")
+            }
             What::RecordUnreplicated { key, owner } => {
                 words(node, format!("removes {key} of {owner} as its master did"), "")
             }

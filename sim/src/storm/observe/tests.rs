@@ -69,3 +69,23 @@ fn who_is_in_the_new_data_set_is_no_news() {
     field(&watch, LOCK, b"app-2/1", b"2");
     assert_eq!(news(&recorder), ["app-2/1 is in"]);
 }
+
+#[test]
+fn a_server_that_was_away_has_a_record_from_its_disk_and_not_from_a_master() {
+    let (watch, recorder) = watch();
+    watch.observe(&Observation::Loaded { strings: vec![(LOCK, b"app-1/1")], fields: Vec::new() });
+    let history = recorder.close().0;
+    let [event] = &history.iter().collect::<Vec<_>>()[..] else { panic!("{history:?}") };
+    let loaded =
+        |what: &What| matches!(what, What::RecordLoaded { owner, .. } if **owner == *"app-1/1");
+    assert!(loaded(&event.what), "{event:?}");
+}
+
+/// An attempt that asked more than once numbers its names; a number on another's is its own.
+#[test]
+fn who_asks_again_is_the_same_owner() {
+    let (watch, _) = watch();
+    let owner = |record: &[u8]| watch.owner(record).to_string();
+    assert_eq!([owner(b"app-1/1"), owner(b"app-1/1#2")], ["app-1/1", "app-1/1"]);
+    assert_eq!([owner(b"order#2"), owner(b"app-1/1#")], ["order#2", "app-1/1#"]);
+}

@@ -57,6 +57,7 @@ pub(super) const STEPS: &[Form] = &[
     ("its wall clock has jumped {} ahead", "其墙上时钟向前跳了 {0}"),
     ("its clock runs fast ({})", "其时钟偏快（{0}）"),
     ("has {} of {} from its master", "从主节点得到 {1} 的 {0}"),
+    ("has {} of {} from its disk", "从磁盘读到 {1} 的 {0}"),
     ("removes {} of {} as its master did", "随主节点删除 {1} 的 {0}"),
     ("{} of {} is gone", "{1} 的 {0} 没有了"),
     ("overwritten by a full resynchronisation", "被全量同步覆盖"),

@@ -135,7 +135,7 @@ impl Rows {
         for (key, new) in &self.0 {
             if before.get(key).is_none_or(|old| new.owner != old.owner) {
                 let (key, owner) = (key.clone(), new.owner.clone());
-                events.push(What::RecordReplicated { key, owner });
+                events.push(What::RecordLoaded { key, owner });
             }
         }
         events

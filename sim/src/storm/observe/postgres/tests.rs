@@ -36,6 +36,7 @@ fn told(recorder: &Recorder) -> Vec<String> {
         What::RecordLost { owner, how, .. } => format!("lost {owner} {how:?}"),
         What::RecordExtended { owner, lease_us, .. } => format!("extended {owner} {lease_us}"),
         What::RecordReplicated { owner, .. } => format!("{} has {owner}", event.node),
+        What::RecordLoaded { owner, .. } => format!("{} has {owner} from its disk", event.node),
         What::RecordUnreplicated { owner, .. } => format!("{} has no {owner}", event.node),
         What::WaitBegan { owner, .. } => format!("waits {owner}"),
         What::LeaseBegan { owner, .. } => format!("writes {owner}"),
