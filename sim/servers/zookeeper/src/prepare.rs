@@ -167,9 +167,10 @@ impl Draft<'_, '_> {
         let operations = operations.map_err(|_| Code::MARSHALLING)?;
         let mut failed = false;
         let mut parts = Vec::with_capacity(operations.len());
-        for operation in &operations {
-            if !failed && operation.kind() == kind::CREATE_TTL {
-                // ZooKeeper takes the record of it for one of another class, and gives up.
+        for (called, operation) in &operations {
+            if !failed && operation.kind() == kind::CREATE_TTL && *called != kind::CREATE_TTL {
+                // The flags want a time to live and the record has none: ZooKeeper takes it for
+                // a record of another class, and gives up.
                 return Err(Code::MARSHALLING);
             }
             let code = match failed {
