@@ -21,7 +21,7 @@ use zookeeper_support::draw::Draw;
 use zookeeper_support::on_tokio;
 use zookeeper_support::servers::{Ours, Real};
 use zookeeper_support::transcript::{self, Names};
-use zookeeper_support::wire::{Hello, Wire, event_of, reply_of, request};
+use zookeeper_support::wire::{Hello, Reply, Wire, event_of, reply_of, request};
 
 /// How long an answer may take before it counts as none.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -96,6 +96,8 @@ struct Bench<'a> {
     clients: Vec<Client>,
     /// What the turn has shown so far.
     lines: Vec<String>,
+    /// The newest transaction that any reply has told of.
+    newest: i64,
 }
 
 fn letter(who: usize) -> char {
@@ -114,6 +116,7 @@ impl<'a> Bench<'a> {
             names: Names::default(),
             clients: clients.collect(),
             lines: Vec::new(),
+            newest: 0,
         };
         bench.connect(0).await;
         let wire = bench.clients[0].wire.as_mut().expect("a server that serves");
@@ -169,30 +172,37 @@ impl<'a> Bench<'a> {
         (welcome.session != 0).then_some(wire)
     }
 
-    /// Reads until so many asks are answered.
-    async fn hear(&mut self, who: usize, wire: &mut Wire, asks: &[Ask]) -> bool {
-        let mut left = asks;
-        while let Some((ask, rest)) = left.split_first() {
+    /// The next reply to this ask; what happens before it is noted. `None`: none comes.
+    async fn reply(&mut self, who: usize, wire: &mut Wire, ask: &Ask) -> Option<Reply> {
+        loop {
             let Some(frame) = wire.frame_within(PATIENCE).await else {
                 self.note(who, &format!("silence: {ask:?}"));
-                return false;
+                return None;
             };
             let Some(frame) = frame else {
                 self.note(who, "closed");
-                return false;
+                return None;
             };
             let Some(reply) = reply_of(&frame) else {
                 self.note(who, "a frame that is no reply");
-                return false;
+                return None;
             };
             match event_of(&reply) {
                 Some(event) => self.note(who, &transcript::event(&event)),
                 None => {
-                    let told = self.names.reply(ask, &reply);
-                    self.note(who, &told);
-                    left = rest;
+                    self.newest = self.newest.max(reply.zxid);
+                    return Some(reply);
                 }
             }
+        }
+    }
+
+    /// Reads until so many asks are answered.
+    async fn hear(&mut self, who: usize, wire: &mut Wire, asks: &[Ask]) -> bool {
+        for ask in asks {
+            let Some(reply) = self.reply(who, wire, ask).await else { return false };
+            let told = self.names.reply(ask, &reply);
+            self.note(who, &told);
         }
         true
     }
@@ -258,21 +268,37 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Everybody hears what there is to hear.
+    /// Everybody hears what there is to hear: of a leader's own client `sync` does not wait for
+    /// what the leader decided and has not applied, so it goes on until it is as far as all.
     async fn settle(&mut self, any_order: bool) {
         for who in 0..SESSIONS {
             let Some(mut wire) = self.clients[who].wire.take() else { continue };
-            let sync = Ask::Sync { path: "/".to_owned() };
-            let bytes = request(wire.draw_xid(), sync.kind(), &sync.body(0));
             let from = self.lines.len();
-            let lives =
-                wire.write(&bytes).await.is_ok() && self.hear(who, &mut wire, &[sync]).await;
-            if lives {
+            if self.catch_up(who, &mut wire).await.is_some() {
                 self.clients[who].wire = Some(wire);
             }
             if any_order {
                 self.lines[from..].sort();
             }
+        }
+    }
+
+    async fn catch_up(&mut self, who: usize, wire: &mut Wire) -> Option<()> {
+        let mut ask = Ask::Sync { path: "/".to_owned() };
+        loop {
+            let xid = ask.fixed_xid().unwrap_or_else(|| wire.draw_xid());
+            wire.write(&request(xid, ask.kind(), &ask.body(0))).await.ok()?;
+            let reply = self.reply(who, wire, &ask).await?;
+            if (reply.xid, reply.code) != (xid, 0) {
+                self.note(who, &format!("a strange answer: {reply:?}"));
+                return None;
+            }
+            if reply.zxid >= self.newest {
+                let told = format!("has seen {}", self.names.zxid(reply.zxid));
+                self.note(who, &told);
+                return Some(());
+            }
+            ask = Ask::Ping;
         }
     }
 

@@ -216,9 +216,13 @@ impl Draft<'_, '_> {
 
     fn create(&mut self, kind: i32, create: &Create) -> Result<Change, Code> {
         let mode = Mode::from_flags(create.flags).ok_or(Code::BAD_ARGUMENTS)?;
-        if mode.expiring || kind == kind::CREATE_TTL {
+        if mode.expiring {
             // As without `zookeeper.extendedTypesEnabled`.
             return Err(Code::UNIMPLEMENTED);
+        }
+        if kind == kind::CREATE_TTL {
+            // A time to live for what does not expire (`EphemeralType.validateTTL`).
+            return Err(Code::BAD_ARGUMENTS);
         }
         self.check_session().map_err(|code| match code {
             Code::UNKNOWN_SESSION if mode.ephemeral => Code::SESSION_EXPIRED,
