@@ -17,7 +17,8 @@ use lockstorm::lock::{Guard, Lock, LockError, Owner, Release};
 use real_zookeeper::{TICK_MS, Wire, tell};
 use zookeeper_client::Client;
 
-const LONG: Duration = Duration::from_secs(20);
+/// Longer than anything here takes on a busy machine; nothing waits for its end.
+const LONG: Duration = Duration::from_secs(60);
 const NO_PATIENCE: Duration = Duration::ZERO;
 const SESSION: Duration = Duration::from_secs(2);
 
@@ -47,10 +48,24 @@ impl Bench {
         client.list_children(&format!("/lockstorm/locks/{key}")).await.unwrap_or_default()
     }
 
-    async fn until_free(&self, key: &str) {
-        while !self.places(key).await.is_empty() {
+    /// Waits until so many stand in the queue of `key`, the holder among them.
+    async fn until_places(&self, key: &str, count: usize) {
+        while self.places(key).await.len() != count {
             self.host.sleep(Duration::from_millis(50)).await;
         }
+    }
+
+    async fn until_free(&self, key: &str) {
+        self.until_places(key, 0).await;
+    }
+
+    /// Which places in the queue of `key` are watched.
+    async fn watched(&self, key: &str) -> Vec<String> {
+        let port = self.port;
+        let told = tokio::task::spawn_blocking(move || tell(port, "wchp")).await.unwrap();
+        let folder = format!("/lockstorm/locks/{key}/");
+        let told = told.unwrap();
+        told.lines().filter(|line| line.starts_with(&folder)).map(str::to_owned).collect()
     }
 }
 
@@ -101,25 +116,24 @@ async fn waiters_get_in_in_order_of_arrival_and_are_woken_one_by_one() {
     let lock = bench.lock();
     let guard = take(&lock, "order", "first").await.unwrap();
     let order = std::sync::Mutex::new(Vec::new());
-    let wait = |name: &'static str, after_ms| {
-        let (lock, order, host) = (&lock, &order, &bench.host);
+    let wait = |name: &'static str, behind: usize| {
+        let (lock, order, bench) = (&lock, &order, &bench);
         async move {
-            host.sleep(Duration::from_millis(after_ms)).await;
+            bench.until_places("order", behind).await;
             let guard = lock.acquire("order", &Owner::named(name), LONG).await.unwrap();
             order.lock().unwrap().push(name);
             guard.release().await
         }
     };
     let leaving = async {
-        bench.host.sleep(Duration::from_millis(900)).await;
         // Each watches the one before it: three watches on three nodes.
-        let watched = tell(bench.port, "wchp").unwrap();
-        let ours = watched.lines().filter(|line| line.starts_with("/lockstorm/locks/order/"));
-        assert_eq!(ours.count(), 3, "{watched}");
+        while bench.watched("order").await.len() < 3 {
+            bench.host.sleep(Duration::from_millis(50)).await;
+        }
         guard.release().await
     };
     let (one, two, three, first) =
-        tokio::join!(wait("one", 0), wait("two", 300), wait("three", 600), leaving);
+        tokio::join!(wait("one", 1), wait("two", 2), wait("three", 3), leaving);
     for release in [one, two, three, first] {
         assert_eq!(release, Release::Released);
     }
@@ -132,18 +146,17 @@ async fn a_wait_that_is_given_up_leaves_no_place() {
     let lock = bench.lock();
     let guard = take(&lock, "given-up", "a").await.unwrap();
     let owner = Owner::named("b");
-    // Its own patience, and that of its caller.
-    let brief = Options { command_timeout: Duration::from_millis(300), ..options() };
-    let brief = ZooKeeperLock::new(bench.host.clone(), &at(bench.port), brief).unwrap();
-    take(&brief, "warm", "b").await.unwrap().release().await;
-    let patience = Duration::from_millis(400);
-    let error = brief.acquire("given-up", &owner, patience).await.unwrap_err();
+    // Its own patience: long enough to have stood in line, whatever else the machine does.
+    let patience = options().command_timeout;
+    let error = lock.acquire("given-up", &owner, patience).await.unwrap_err();
     assert_eq!(error, LockError::TimedOut);
-    let waiting = lock.acquire("given-up", &owner, LONG);
-    assert!(bench.host.timeout(patience, waiting).await.is_err());
-    while bench.places("given-up").await.len() > 1 {
-        bench.host.sleep(Duration::from_millis(50)).await;
+    bench.until_places("given-up", 1).await;
+    // And that of its caller, who goes when it stands in line.
+    tokio::select! {
+        _ = lock.acquire("given-up", &owner, LONG) => panic!("nobody has left"),
+        () = bench.until_places("given-up", 2) => {}
     }
+    bench.until_places("given-up", 1).await;
     assert_eq!(guard.release().await, Release::Released);
     bench.until_free("given-up").await;
 }
@@ -171,15 +184,16 @@ async fn a_holder_that_is_cut_off_stops_before_the_next_is_let_in() {
     let owner = Owner::named("b");
     let began = bench.host.monotonic();
     wire.hold(true);
-    let told = async { (guard.lost().await, bench.host.monotonic() - began) };
     let next = async {
-        let guard = other.acquire("cut", &owner, LONG).await.unwrap();
-        (guard, bench.host.monotonic() - began)
+        let next = other.acquire("cut", &owner, LONG).await.unwrap();
+        // By its own clock, whenever its task was told.
+        assert!(matches!(guard.check(), Err(LockError::Lost { .. })));
+        (next, bench.host.monotonic() - began)
     };
-    let ((reason, stopped), (next, entered)) = tokio::join!(told, next);
+    let (reason, (next, entered)) = tokio::join!(guard.lost(), next);
     assert!(reason.starts_with("suspended"), "{reason}");
-    assert!(stopped < entered, "stopped after {stopped:?}, the next entered after {entered:?}");
-    assert!(entered <= cut_off.takeover_bound() + Duration::from_secs(1), "{entered:?}");
+    // The bound is the ensemble's; a machine that is busy with other tests adds its own.
+    assert!(entered <= cut_off.takeover_bound() + options().command_timeout, "{entered:?}");
     assert!(matches!(guard.check(), Err(LockError::Lost { .. })));
     // The token says who came later.
     assert!(next.token() > guard.token());
@@ -263,7 +277,7 @@ async fn readers_hold_together_and_a_writer_alone() {
     let owner = Owner::named("c");
     let writing = async { write.acquire("rw", &owner, LONG).await.unwrap() };
     let leaving = async {
-        bench.host.sleep(Duration::from_millis(300)).await;
+        bench.until_places("rw", 3).await;
         // A reader that comes after a writer waits behind it.
         assert_eq!(take(&read, "rw", "d").await.unwrap_err(), LockError::Busy);
         (first.release().await, second.release().await)

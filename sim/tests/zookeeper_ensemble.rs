@@ -153,6 +153,23 @@ fn what_only_an_old_leader_logged_is_cut_off() {
     assert_eq!(ways_of(&outcome, 3)[0], (Means::Truncation, 1));
 }
 
+/// The same with a server that cuts nothing off: the checker sees it at the next transaction.
+#[test]
+fn what_an_old_leader_does_not_cut_off_is_found() {
+    let mut cluster = Cluster::new(3);
+    cluster.settings.bugs.forget_truncation = true;
+    let outcome = cluster.run(|place| async move {
+        let leader = leave_behind(&place).await;
+        place.isolate(3, false);
+        place.until("a follower", |place| followings(place, 3) > 0).await;
+        let mut wire = place.come_to(leader).await;
+        wire.create("/later", b"", 0).await.unwrap();
+        place.sleep_ms(100).await;
+    });
+    assert_eq!(ways_of(&outcome, 3)[0], (Means::Truncation, 0));
+    assert!(outcome.breaks[0].contains("which nobody decided"), "{:?}", outcome.breaks);
+}
+
 #[test]
 fn an_old_leader_that_is_behind_in_its_epoch_is_sent_the_tree() {
     let mut outcome = Cluster::new(3).run(|place| async move {

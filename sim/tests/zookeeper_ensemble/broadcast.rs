@@ -64,7 +64,7 @@ fn storm(seed: u64, servers: ServerId, bugs: Bugs) -> Told {
                 write(place.clone(), known.clone(), Draw::new(seed, WRITING[writer as usize]));
             host.spawn("writer", writing);
         }
-        strike(&place, Draw::new(seed, "faults"), &crashes).await;
+        strike(&place, &known, Draw::new(seed, "faults"), &crashes).await;
         // Long enough for the last election.
         place.sleep_ms(1_500).await;
         known.over.store(true, Ordering::Relaxed);
@@ -109,12 +109,18 @@ struct Known {
     /// The paths whose creation was acknowledged.
     acknowledged: Mutex<BTreeSet<String>>,
     over: AtomicBool,
+    /// Nobody is to write.
+    quiet: AtomicBool,
 }
 
 /// Writes at a drawn server, and goes to another when that does not answer.
 async fn write(place: Arc<Place>, known: Arc<Known>, mut draw: Draw) {
     let host = place.host();
     while !known.over.load(Ordering::Relaxed) {
+        if known.quiet.load(Ordering::Relaxed) {
+            host.sleep(Duration::from_millis(20)).await;
+            continue;
+        }
         let server = 1 + draw.below(usize::from(place.servers)) as ServerId;
         let opened = host.timeout(PATIENCE, place.open(server, 1_000)).await;
         let Ok(Ok(mut wire)) = opened else {
@@ -133,6 +139,7 @@ async fn write(place: Arc<Place>, known: Arc<Known>, mut draw: Draw) {
                 }
             };
             let Ok(Ok(reply)) = host.timeout(PATIENCE, writing).await else { break };
+            let is_quiet = known.quiet.load(Ordering::Relaxed);
             if what > 2 && reply.code == 0 {
                 let path = Reader::new(&reply.body).text().unwrap();
                 known.acknowledged.lock().unwrap().insert(path);
@@ -143,7 +150,8 @@ async fn write(place: Arc<Place>, known: Arc<Known>, mut draw: Draw) {
                     wire.create("/e", b"", 0).await
                 };
                 let _ = host.timeout(PATIENCE, made).await;
-            } else if what == 2 {
+            }
+            if what == 2 || is_quiet {
                 break;
             }
             host.sleep(Duration::from_millis(draw.between(10, 60))).await;
@@ -152,7 +160,12 @@ async fn write(place: Arc<Place>, known: Arc<Known>, mut draw: Draw) {
 }
 
 /// Does something to the servers, and undoes it after a while.
-async fn strike(place: &Arc<Place>, mut draw: Draw, crashes: &Arc<Mutex<usize>>) {
+async fn strike(
+    place: &Arc<Place>,
+    known: &Arc<Known>,
+    mut draw: Draw,
+    crashes: &Arc<Mutex<usize>>,
+) {
     // The first election is nobody's.
     place.sleep_ms(draw.between(300, 900)).await;
     let all: Vec<ServerId> = (1..=place.servers).collect();
@@ -164,7 +177,7 @@ async fn strike(place: &Arc<Place>, mut draw: Draw, crashes: &Arc<Mutex<usize>>)
         let (a, b) = (place.node(one), place.node(other));
         let later = |act: Box<dyn FnOnce() + Send>| control.after(for_ms * 1_000, act);
         let (there, undoing) = (place.clone(), control.clone());
-        match draw.below(12) {
+        match draw.below(14) {
             kind @ 0..=2 => {
                 *crashes.lock().unwrap() += 1;
                 if kind == 0 {
@@ -216,6 +229,9 @@ async fn strike(place: &Arc<Place>, mut draw: Draw, crashes: &Arc<Mutex<usize>>)
                     there.start(one);
                 }));
             }
+            12..=13 if let Some(leader) = place.leader() => {
+                leave_behind(place, known, leader, &mut draw);
+            }
             _ if one != other => control.reset(a, b),
             _ => {}
         }
@@ -224,6 +240,24 @@ async fn strike(place: &Arc<Place>, mut draw: Draw, crashes: &Arc<Mutex<usize>>)
     }
     // Everything is undone by then.
     place.sleep_ms(2_000).await;
+}
+
+/// A leader is cut off and alone has what its clients write then; and nobody writes until it is
+/// back. So the others' epoch has nothing that its log must be behind, and it is told to cut off
+/// the end of it (TRUNC): with anything in that epoch it would be sent the whole tree.
+fn leave_behind(place: &Arc<Place>, known: &Arc<Known>, leader: ServerId, draw: &mut Draw) {
+    let control = place.control();
+    place.isolate(leader, true);
+    let hushed = known.clone();
+    let hush = Box::new(move || hushed.quiet.store(true, Ordering::Relaxed));
+    control.after(draw.between(20, 200) * 1_000, hush);
+    // The others have another by then: they miss it for five ticks, and vote for two.
+    let back_ms = draw.between(900, 1_400);
+    let there = place.clone();
+    control.after(back_ms * 1_000, Box::new(move || there.isolate(leader, false)));
+    let known = known.clone();
+    let speak = Box::new(move || known.quiet.store(false, Ordering::Relaxed));
+    control.after((back_ms + 500) * 1_000, speak);
 }
 
 /// A server's tree: each path with its data and everything else that is told of it.
@@ -364,7 +398,7 @@ fn found(bugs: Bugs, most: u64) -> (u64, u64) {
 }
 
 fn is_found(name: &str, bugs: Bugs) {
-    let most = seeds(12).end;
+    let most = seeds(120).end;
     let (storms, by_checker) = found(bugs, most);
     println!(
         "{name}: found in {storms} of {most} storms, by the broadcast's checker in {by_checker}"

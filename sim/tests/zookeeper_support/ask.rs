@@ -194,6 +194,8 @@ impl Ask {
 pub struct Drawer<'a> {
     pub draw: &'a mut Draw,
     pub root: &'a str,
+    /// Whether some of the servers follow another.
+    pub is_ensemble: bool,
 }
 
 const NAMES: &[&str] =
@@ -221,6 +223,8 @@ const STRANGE_PATHS: &[&str] =
     &["", "/", "relative", "/zookeeper", "/zookeeper/quota", "/zookeeper/none", "//", "/."];
 const DATA: &[&[u8]] = &[b"", b"1", b"two", b"\0\xff", b"a longer value of some thirty bytes"];
 const VERSIONS: &[i32] = &[-1, -1, -1, 0, 0, 1, 2, 3, 7, -2, i32::MAX, i32::MIN];
+/// No znode is ever of these.
+const NO_VERSIONS: &[i32] = &[-2, 7_777, i32::MAX, i32::MIN];
 
 impl Drawer<'_> {
     fn path(&mut self) -> String {
@@ -302,6 +306,15 @@ impl Drawer<'_> {
         }
     }
 
+    /// One that may stand alone. A check that holds may not: a real server fails when it writes
+    /// the answer, and its followers when they read the transaction. No client sends it.
+    fn change_alone(&mut self) -> Ask {
+        match self.change() {
+            Ask::Check { path, .. } => Ask::Check { path, version: self.draw.of(NO_VERSIONS) },
+            other => other,
+        }
+    }
+
     fn look(&mut self, of_many: bool) -> Ask {
         let kinds: &[i32] = match of_many {
             true => &[kind::GET_DATA, kind::GET_CHILDREN],
@@ -335,7 +348,7 @@ impl Drawer<'_> {
     pub fn in_turn(&mut self) -> Ask {
         match self.draw.below(30) {
             0..=7 => self.create(),
-            8..=12 => self.change(),
+            8..=12 => self.change_alone(),
             13..=19 => self.look(false),
             20..=21 => Ask::Multi((0..1 + self.draw.below(4)).map(|_| self.change()).collect()),
             22 => Ask::MultiRead((0..self.draw.below(4)).map(|_| self.look(true)).collect()),
@@ -379,7 +392,10 @@ impl Drawer<'_> {
     /// A request whose body is cut off, or of a kind that is none.
     fn malformed(&mut self) -> Ask {
         if self.draw.one_in(4) {
-            let kind = self.draw.of(&[10, 23, 50, 108, -2, 0, kind::RECONFIG, i32::MAX]);
+            // A follower never hears from a real leader of a reconfiguration that is none, and
+            // lets its client wait.
+            let last = if self.is_ensemble { i32::MAX } else { kind::RECONFIG };
+            let kind = self.draw.of(&[10, 23, 50, 108, -2, 0, i32::MAX, last]);
             return Ask::Raw { kind, body: Vec::new() };
         }
         let whole = self.in_turn();

@@ -319,6 +319,26 @@ mod tests {
     }
 
     #[test]
+    fn javas_servers_write_surrogates_of_three_bytes_each() {
+        let written = |text: &str| {
+            let mut writer = Writer::new();
+            writer.java_text(text);
+            writer.into_bytes()
+        };
+        // U+1F600 is the surrogates D83D and DE00, among characters of one, two, three bytes.
+        let bytes = b"a\xc3\xa4\xe2\x82\xac\xed\xa0\xbd\xed\xb8\x80\0";
+        assert_eq!(written("a\u{e4}\u{20ac}\u{1f600}\0"), [&[0, 0, 0, 13], &bytes[..]].concat());
+        // As far as the basic plane goes it is UTF-8, a NUL and the last of it included.
+        for text in ["", "/a", "\u{e4}\u{7ff}\u{800}\u{d7ff}\u{e000}\u{ffff}", "\0"] {
+            assert_eq!(written(text), [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat());
+        }
+        let mut writer = Writer::new();
+        writer.java_texts(["a", "\u{10000}"].into_iter());
+        let bytes = b"\0\0\0\x02\0\0\0\x01a\0\0\0\x06\xed\xa0\x80\xed\xb0\x80";
+        assert_eq!(writer.bytes(), bytes);
+    }
+
+    #[test]
     fn lengths_that_cannot_be_are_refused() {
         for length in [-2, i32::MIN, i32::MAX, 1] {
             let bytes = length.to_be_bytes();

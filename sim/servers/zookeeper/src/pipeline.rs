@@ -308,21 +308,21 @@ fn tell_effects(shared: &Shared, transaction: &Transaction, effects: &[Effect]) 
     }
     for effect in effects {
         shared.tell(&match effect {
-            Effect::Created { path, data, owner } => Observation::Created {
+            Effect::Created { path, data, owner, .. } => Observation::Created {
                 zxid,
                 session,
                 path,
                 data: data.as_deref().unwrap_or_default(),
                 is_ephemeral: *owner == session && *owner != 0,
             },
-            Effect::Changed { path, data, version } => Observation::Changed {
+            Effect::Changed { path, data, version, .. } => Observation::Changed {
                 zxid,
                 session,
                 path,
                 data: data.as_deref().unwrap_or_default(),
                 version: *version,
             },
-            Effect::Deleted { path, czxid, owner } => {
+            Effect::Deleted { path, czxid, owner, .. } => {
                 Observation::Deleted { zxid, session, path, czxid: *czxid, owner: *owner }
             }
         });

@@ -167,9 +167,10 @@ impl Draft<'_, '_> {
         let operations = operations.map_err(|_| Code::MARSHALLING)?;
         let mut failed = false;
         let mut parts = Vec::with_capacity(operations.len());
-        for operation in &operations {
-            if !failed && operation.kind() == kind::CREATE_TTL {
-                // ZooKeeper takes the record of it for one of another class, and gives up.
+        for (called, operation) in &operations {
+            if !failed && operation.kind() == kind::CREATE_TTL && *called != kind::CREATE_TTL {
+                // The flags want a time to live and the record has none: ZooKeeper takes it for
+                // a record of another class, and gives up.
                 return Err(Code::MARSHALLING);
             }
             let code = match failed {
@@ -215,9 +216,13 @@ impl Draft<'_, '_> {
 
     fn create(&mut self, kind: i32, create: &Create) -> Result<Change, Code> {
         let mode = Mode::from_flags(create.flags).ok_or(Code::BAD_ARGUMENTS)?;
-        if mode.expiring || kind == kind::CREATE_TTL {
+        if mode.expiring {
             // As without `zookeeper.extendedTypesEnabled`.
             return Err(Code::UNIMPLEMENTED);
+        }
+        if kind == kind::CREATE_TTL {
+            // A time to live for what does not expire (`EphemeralType.validateTTL`).
+            return Err(Code::BAD_ARGUMENTS);
         }
         self.check_session().map_err(|code| match code {
             Code::UNKNOWN_SESSION if mode.ephemeral => Code::SESSION_EXPIRED,

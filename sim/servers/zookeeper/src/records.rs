@@ -316,19 +316,20 @@ impl Operation {
         }
     }
 
-    /// The operations of a `multi`. Creations are `create` or, if the flags say so,
-    /// `createContainer` or `createTTL`: the client's own kind is not looked at (`Op.create`).
+    /// The operations of a `multi`, each with the kind that the client called it. Creations are
+    /// `create` or, if the flags say so, `createContainer` or `createTTL`, whatever they were
+    /// called (`Op.create`).
     ///
     /// # Errors
     /// When the bytes are none.
-    pub fn read_multi(reader: &mut Reader<'_>) -> Result<Vec<Operation>, Malformed> {
+    pub fn read_multi(reader: &mut Reader<'_>) -> Result<Vec<(i32, Operation)>, Malformed> {
         use super::code::kind::*;
         let mut operations = Vec::new();
-        while let Some(kind) = multi_header(reader)? {
-            if kind == SET_ACL {
-                return Err(Malformed::Kind(kind));
+        while let Some(called) = multi_header(reader)? {
+            if called == SET_ACL {
+                return Err(Malformed::Kind(called));
             }
-            let mut operation = Operation::read(kind, reader)?;
+            let mut operation = Operation::read(called, reader)?;
             if let Operation::Create { kind, create } = &mut operation {
                 *kind = match Mode::from_flags(create.flags) {
                     Some(mode) if mode.container => CREATE_CONTAINER,
@@ -336,7 +337,7 @@ impl Operation {
                     _ => CREATE,
                 };
             }
-            operations.push(operation);
+            operations.push((called, operation));
         }
         Ok(operations)
     }

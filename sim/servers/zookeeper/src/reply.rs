@@ -1,9 +1,12 @@
 //! What clients hear: answers to writes, events, and whether they have a session.
 
+use std::sync::Arc;
+
+use super::access;
 use super::code::{Code, kind};
 use super::codec::Writer;
 use super::observe::Observation;
-use super::records::write_multi_header;
+use super::records::{Access, permission, write_multi_header};
 use super::session::password;
 use super::state::{Client, Shared, Stage, State, Statistics};
 use super::tree::Outcome;
@@ -117,10 +120,17 @@ fn write_parts(parts: &[Outcome], body: &mut Writer) -> Code {
     Code::OK
 }
 
-/// Tells connections what they watched for.
+/// Tells connections what they watched for, and may read: a watch that fired for something else
+/// has fired all the same (CVE-2024-23944 was that it was told).
 pub(super) fn tell_events(shared: &Shared, state: &mut State, events: &[Event]) {
     for event in events {
         let Some(client) = state.clients.get_mut(&event.connection) else { continue };
+        let may_hear = |list: &Arc<[Access]>| {
+            access::check(list, permission::READ, &client.identities).is_ok()
+        };
+        if !event.readers.as_ref().is_none_or(may_hear) {
+            continue;
+        }
         let mut frame = Writer::new();
         frame.int(EVENT_XID).long(-1).int(0);
         frame.int(event.kind as i32).int(CONNECTED).java_text(&event.path);

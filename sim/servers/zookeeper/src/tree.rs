@@ -60,11 +60,19 @@ impl Node {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     /// A znode came.
-    Created { path: String, data: Option<Arc<[u8]>>, owner: i64 },
+    Created { path: String, data: Option<Arc<[u8]>>, owner: i64, readers: Readers },
     /// A znode went.
-    Deleted { path: String, czxid: i64, owner: i64 },
+    Deleted { path: String, czxid: i64, owner: i64, readers: Readers },
     /// A znode has other data.
-    Changed { path: String, data: Option<Arc<[u8]>>, version: i32 },
+    Changed { path: String, data: Option<Arc<[u8]>>, version: i32, readers: Arc<[Access]> },
+}
+
+/// The access lists that say who may hear of a znode that came or went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Readers {
+    pub(super) of_it: Arc<[Access]>,
+    /// That its parent's children changed.
+    pub(super) of_parent: Arc<[Access]>,
 }
 
 /// What became of a transaction, or of a part of one.
@@ -293,6 +301,8 @@ impl Tree {
             parent.stat.cversion = cversion;
             parent.stat.pzxid = header.zxid;
         }
+        let readers =
+            Readers { of_it: Arc::from(new.access), of_parent: parent.access.clone() };
         let stat = Stat {
             czxid: header.zxid,
             mzxid: header.zxid,
@@ -303,10 +313,11 @@ impl Tree {
             ..Stat::default()
         };
         let data: Option<Arc<[u8]>> = new.data.as_deref().map(Arc::from);
-        let node = Node::new(data.clone(), Arc::from(new.access), stat);
+        let node = Node::new(data.clone(), readers.of_it.clone(), stat);
         let stat = node.stat();
-        self.put(new.path.to_owned(), node);
-        effects.push(Effect::Created { path: new.path.to_owned(), data, owner: new.owner });
+        let path = new.path.to_owned();
+        self.put(path.clone(), node);
+        effects.push(Effect::Created { path, data, owner: new.owner, readers });
         Some(stat)
     }
 
@@ -322,6 +333,7 @@ impl Tree {
         let Some(parent) = parent else { return Code::NO_NODE.0 };
         parent.children.remove(path::name(path));
         parent.stat.pzxid = parent.stat.pzxid.max(zxid);
+        let of_parent = parent.access.clone();
         let Some(node) = self.nodes.remove(path) else { return Code::NO_NODE.0 };
         self.bytes = self.bytes.saturating_sub(node.bytes(path));
         let owner = node.stat.ephemeral_owner;
@@ -339,7 +351,9 @@ impl Tree {
                 }
             }
         }
-        effects.push(Effect::Deleted { path: path.to_owned(), czxid: node.stat.czxid, owner });
+        let (path, czxid) = (path.to_owned(), node.stat.czxid);
+        let readers = Readers { of_it: node.access, of_parent };
+        effects.push(Effect::Deleted { path, czxid, owner, readers });
         0
     }
 
@@ -358,8 +372,9 @@ impl Tree {
         node.stat.mzxid = header.zxid;
         node.stat.version = version;
         let (stat, after, data) = (node.stat(), node.bytes(path), node.data.clone());
+        let (path, readers) = (path.to_owned(), node.access.clone());
         self.bytes = self.bytes.saturating_sub(before) + after;
-        effects.push(Effect::Changed { path: path.to_owned(), data, version });
+        effects.push(Effect::Changed { path, data, version, readers });
         Some(stat)
     }
 

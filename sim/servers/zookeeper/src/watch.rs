@@ -9,8 +9,10 @@
 //! another mode takes its place, and [`Watches::contains`] asks whether anybody watches a path.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::path;
+use super::records::Access;
 use super::tree::{Effect, Tree};
 
 /// A path counts for another watch with each so many bytes.
@@ -62,6 +64,8 @@ pub(super) struct Event {
     pub(super) connection: u64,
     pub(super) kind: EventKind,
     pub(super) path: String,
+    /// Who may hear of it; `None`: whoever asked.
+    pub(super) readers: Option<Arc<[Access]>>,
 }
 
 /// How many watches one of this path counts for.
@@ -224,34 +228,43 @@ impl Watches {
 
     /// Who is to hear what of an effect, in order.
     pub(super) fn trigger(&mut self, effect: &Effect, events: &mut Vec<Event>) {
-        let mut tell = |hearers: BTreeSet<u64>, kind: EventKind, path: &str| {
-            let event = |connection| Event { connection, kind, path: path.to_owned() };
-            events.extend(hearers.into_iter().map(event));
-        };
+        let mut tell =
+            |hearers: BTreeSet<u64>, kind: EventKind, path: &str, readers: &Arc<[Access]>| {
+                events.extend(hearers.into_iter().map(|connection| {
+                    let readers = Some(readers.clone());
+                    Event { connection, kind, path: path.to_owned(), readers }
+                }));
+            };
         match effect {
-            Effect::Created { path, .. } => {
-                tell(self.data.trigger(path, EventKind::Created), EventKind::Created, path);
-                self.trigger_parent(path, tell);
+            Effect::Created { path, readers, .. } => {
+                let kind = EventKind::Created;
+                tell(self.data.trigger(path, kind), kind, path, &readers.of_it);
+                self.trigger_parent(path, &readers.of_parent, tell);
             }
-            Effect::Deleted { path, .. } => {
+            Effect::Deleted { path, readers, .. } => {
                 let kind = EventKind::Deleted;
                 let of_data = self.data.trigger(path, kind);
                 let of_children = &self.children.trigger(path, kind) - &of_data;
-                tell(of_data, kind, path);
-                tell(of_children, kind, path);
-                self.trigger_parent(path, tell);
+                tell(of_data, kind, path, &readers.of_it);
+                tell(of_children, kind, path, &readers.of_it);
+                self.trigger_parent(path, &readers.of_parent, tell);
             }
-            Effect::Changed { path, .. } => {
+            Effect::Changed { path, readers, .. } => {
                 let kind = EventKind::DataChanged;
-                tell(self.data.trigger(path, kind), kind, path);
+                tell(self.data.trigger(path, kind), kind, path, readers);
             }
         }
     }
 
-    fn trigger_parent(&mut self, path: &str, mut tell: impl FnMut(BTreeSet<u64>, EventKind, &str)) {
+    fn trigger_parent(
+        &mut self,
+        path: &str,
+        readers: &Arc<[Access]>,
+        mut tell: impl FnMut(BTreeSet<u64>, EventKind, &str, &Arc<[Access]>),
+    ) {
         let Some(parent) = path::parent(path) else { return };
         let kind = EventKind::ChildrenChanged;
-        tell(self.children.trigger(parent, kind), kind, parent);
+        tell(self.children.trigger(parent, kind), kind, parent, readers);
     }
 
     /// A client that was elsewhere says what it watches and which transaction it has seen:
@@ -265,38 +278,27 @@ impl Watches {
         events: &mut Vec<Event>,
     ) {
         let since = wanted.relative_zxid;
+        let mut tell = |kind, path: &String| {
+            // Whoever asks is told, as by ZooKeeper, whatever the access list says.
+            events.push(Event { connection, kind, path: path.clone(), readers: None });
+        };
         for path in &wanted.data {
             match tree.get(path) {
-                None => {
-                    events.push(Event { connection, kind: EventKind::Deleted, path: path.clone() })
-                }
-                Some(node) if node.stat.mzxid > since => {
-                    events.push(Event {
-                        connection,
-                        kind: EventKind::DataChanged,
-                        path: path.clone(),
-                    });
-                }
+                None => tell(EventKind::Deleted, path),
+                Some(node) if node.stat.mzxid > since => tell(EventKind::DataChanged, path),
                 Some(_) => self.watch_data(path, connection),
             }
         }
         for path in &wanted.exist {
             match tree.get(path) {
-                Some(_) => {
-                    events.push(Event { connection, kind: EventKind::Created, path: path.clone() })
-                }
+                Some(_) => tell(EventKind::Created, path),
                 None => self.watch_data(path, connection),
             }
         }
         for path in &wanted.child {
             match tree.get(path) {
-                None => {
-                    events.push(Event { connection, kind: EventKind::Deleted, path: path.clone() })
-                }
-                Some(node) if node.stat.pzxid > since => {
-                    let kind = EventKind::ChildrenChanged;
-                    events.push(Event { connection, kind, path: path.clone() });
-                }
+                None => tell(EventKind::Deleted, path),
+                Some(node) if node.stat.pzxid > since => tell(EventKind::ChildrenChanged, path),
                 Some(_) => self.watch_children(path, connection),
             }
         }
@@ -322,14 +324,21 @@ pub(super) struct Wanted {
 
 #[cfg(test)]
 mod tests {
+    use super::super::records::permission;
+    use super::super::tree::Readers;
     use super::*;
 
+    fn readers() -> Readers {
+        let of_parent = Arc::from([Access { permissions: permission::READ, ..Access::open() }]);
+        Readers { of_it: Arc::from([Access::open()]), of_parent }
+    }
+
     fn created(path: &str) -> Effect {
-        Effect::Created { path: path.to_owned(), data: None, owner: 0 }
+        Effect::Created { path: path.to_owned(), data: None, owner: 0, readers: readers() }
     }
 
     fn deleted(path: &str) -> Effect {
-        Effect::Deleted { path: path.to_owned(), czxid: 1, owner: 0 }
+        Effect::Deleted { path: path.to_owned(), czxid: 1, owner: 0, readers: readers() }
     }
 
     fn told(watches: &mut Watches, effect: &Effect) -> Vec<(u64, EventKind, String)> {
@@ -354,6 +363,21 @@ mod tests {
         assert_eq!(told(&mut watches, &deleted("/a")), expected);
         assert_eq!(told(&mut watches, &created("/a")), []);
         assert_eq!(watches.summary(), (0, 0, 0));
+    }
+
+    #[test]
+    fn each_event_says_whose_list_decides_who_hears_of_it() {
+        let mut watches = Watches::default();
+        watches.watch_data("/a", 1);
+        watches.watch_children("/", 2);
+        let mut events = Vec::new();
+        watches.trigger(&created("/a"), &mut events);
+        let lists: Vec<_> = events.into_iter().map(|event| event.readers).collect();
+        assert_eq!(lists, [Some(readers().of_it), Some(readers().of_parent)]);
+        let wanted = Wanted { data: vec!["/a".to_owned()], ..Wanted::default() };
+        let mut events = Vec::new();
+        watches.set(&Tree::new(), 1, &wanted, &mut events);
+        assert_eq!(events[0].readers, None);
     }
 
     #[test]
