@@ -4,7 +4,8 @@
 //! does, watched by its [`watchdog`], [`process`] how it is started and heard; [`pack`] keeps the workers busy and
 //! gives their results in the order of the seeds, so that nothing depends on how many
 //! there are; [`examine`] repeats each failure in a fresh process and asks turmoil
-//! about it; [`smaller`] has what is kept shrunk there.
+//! about it; [`smaller`] has what is kept shrunk there. [`proportion`] says what counts are
+//! worth.
 //!
 //! Workers are processes: they isolate statics, aborts, overflows and hangs. One that
 //! dies, or is silent for too long, makes its seed `internal`, and the hunt goes on.
@@ -18,6 +19,7 @@ pub mod moments;
 pub mod pack;
 pub mod pairs;
 pub mod process;
+pub mod proportion;
 pub mod rank;
 pub mod single;
 pub mod smaller;
@@ -105,6 +107,7 @@ impl Quarry {
                 let text = format!("{}{faults}", file::write(&self.calm_plan(*seed)?));
                 file::parse("the task", &text)
             }
+            Task::Struck { seed, family } => Plan::struck_by(self.calm_plan(*seed)?, family, *seed),
         }
     }
 }
@@ -131,6 +134,13 @@ pub enum Task {
         /// Tables `[[fault]]`.
         faults: String,
     },
+    /// The quarry's storm, in which one family of faults strikes alone, as this seed draws it.
+    Struck {
+        /// Decides the faults, latencies, think times, jitter.
+        seed: Seed,
+        /// The family's name ([`alone`](crate::plan::draw::alone)).
+        family: String,
+    },
 }
 
 impl Task {
@@ -142,7 +152,10 @@ impl Task {
     /// The seed of its plan.
     pub fn seed(&self) -> Seed {
         match self {
-            Task::Drawn(seed) | Task::InWeather { seed, .. } | Task::Written { seed, .. } => *seed,
+            Task::Drawn(seed)
+            | Task::InWeather { seed, .. }
+            | Task::Written { seed, .. }
+            | Task::Struck { seed, .. } => *seed,
         }
     }
 }

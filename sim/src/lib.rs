@@ -16,11 +16,12 @@
 //!   saying what decided it, keeping it.
 //! - [`mod@bench`]: how soon hunts find planted bugs.
 //! - [`mod@lesson`]: storms to learn from.
+//! - [`mod@matrix`]: every lock against every family of faults.
 //! - `proptest`, behind the feature of its name: plans as inputs of properties.
 //! - [`draw`]: keyed random draws; [`visible`]: foreign text in which everything is seen;
 //!   [`whole_file`]: files written as a whole.
 //!
-//! Dependencies point downwards in this picture: program → bench, lesson → hunt, explain, seeds → shrink →
+//! Dependencies point downwards in this picture: program → bench, lesson, matrix → hunt, explain, seeds → shrink →
 //! storm → engine, server, fault, planted → plan, history, draw; report → check → history.
 
 pub mod bench;
@@ -31,6 +32,7 @@ pub mod fault;
 pub mod history;
 pub mod hunt;
 pub mod lesson;
+pub mod matrix;
 pub mod plan;
 pub mod planted;
 #[cfg(feature = "proptest")]

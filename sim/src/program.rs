@@ -2,7 +2,7 @@
 //!
 //! Order of things: [`arguments`] is the grammar; [`demonstrate`], [`run`], [`hunt`],
 //! [`merge`], [`shrink`], [`explain`], [`report`], [`bench`], [`check`], [`kept`], [`lesson`],
-//! [`manual`], [`serve`] do the verbs, [`wrong`] tells what the grammar refuses, [`sort`] which file is for another verb;
+//! [`manual`], [`mod@matrix`], [`serve`] do the verbs, [`wrong`] tells what the grammar refuses, [`sort`] which file is for another verb;
 //! [`plan_source`] finds their plans, [`plan_folder`] is where hunts write; [`say`] prints,
 //! [`progress`] says how far it is; [`exit`]
 //! has the codes.
@@ -17,6 +17,7 @@ mod hunt;
 mod kept;
 mod lesson;
 mod manual;
+mod matrix;
 mod merge;
 mod plan_folder;
 mod plan_source;
@@ -68,6 +69,7 @@ pub fn main() -> ExitCode {
         Some(Verb::Report(arguments)) => report::report(&arguments),
         Some(Verb::Merge(arguments)) => merge::merge(&arguments),
         Some(Verb::Check(arguments)) => check::check(&arguments),
+        Some(Verb::Matrix(arguments)) => matrix::matrix(&arguments),
         Some(Verb::Seeds(verb)) => kept::kept(&verb),
         Some(Verb::Serve(verb)) => serve::serve(&verb),
         Some(Verb::Bench(verb)) => bench::bench(&verb),

@@ -12,7 +12,8 @@
 //! [`mod@demonstration`] what the program shows when it is started alone, [`mod@shrunk`] what shrinking came to, [`mod@explained`] what decided a failure, [`recorded`]
 //! tells of a history that was read from a file, [`timers`] lists those that do not follow
 //! a node's clocks, [`json`] is the machine's view; [`html`] is a run as a page, [`perfetto`]
-//! as a trace, [`mermaid`] as a diagram; [`mod@lesson`] tells lessons, as text and as a site.
+//! as a trace, [`mermaid`] as a diagram; [`mod@lesson`] tells lessons, as text and as a site; [`mod@matrix`]
+//! tells what came of every lock and family of faults.
 
 pub mod block;
 pub mod demonstration;
@@ -22,6 +23,7 @@ pub mod json;
 pub mod layout;
 pub mod lesson;
 pub mod manner;
+pub mod matrix;
 pub mod mermaid;
 pub mod perfetto;
 pub mod recorded;

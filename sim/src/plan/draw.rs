@@ -14,8 +14,9 @@
 //!
 //! Order of things: [`Plan::from_seed`], the conditions of work (`Weather` is what
 //! families share), clocks, and the families in `families` and `ensemble` and, for the wide
-//! draws, in `wide`.
+//! draws, in `wide`; [`alone`] has those that strike alone.
 
+pub mod alone;
 mod database;
 mod ensemble;
 mod families;

@@ -15,6 +15,7 @@ use super::exit::Failure;
 use super::explain::ExplainArguments;
 use super::lesson::LessonVerb;
 use super::manual::{CompletionsArguments, ManArguments};
+use super::matrix::MatrixArguments;
 use super::report::{Files, ReportArguments};
 use super::shrink::ShrinkArguments;
 
@@ -56,6 +57,11 @@ pub enum Verb {
     /// Storms to learn from: what goes wrong with locks, why, and what helps.
     #[command(subcommand)]
     Lesson(LessonVerb),
+    /// Every lock against every family of faults, with and without a fence.
+    ///
+    /// A cell is so many plans with faults of one family alone. Failures of locks are what it is
+    /// for: exit code 0 if all cells were run.
+    Matrix(MatrixArguments),
     /// The kept plans under `seeds/`.
     #[command(subcommand)]
     Seeds(SeedsVerb),
@@ -659,7 +665,7 @@ impl EngineArgument {
 }
 
 /// A real time of at least a second, written as in plans.
-fn real_time(text: &str) -> Result<Duration, String> {
+pub fn real_time(text: &str) -> Result<Duration, String> {
     let micros: Micros = text.parse().map_err(|error| format!("{error}"))?;
     if micros.0 < 1_000_000 {
         return Err("write at least 1s".to_owned());

@@ -102,7 +102,8 @@ pub fn lesson(verb: &LessonVerb) -> Result<u8, Failure> {
     }
 }
 
-fn language(said: Option<LanguageArgument>) -> Language {
+/// The language that was asked for, or else the locale's.
+pub fn language(said: Option<LanguageArgument>) -> Language {
     let of_locale = || {
         let variables = ["LC_ALL", "LC_MESSAGES", "LANG"];
         let set = variables.iter().filter_map(|name| std::env::var(name).ok());

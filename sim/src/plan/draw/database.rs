@@ -46,6 +46,30 @@ pub(super) fn fails_over(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     faults
 }
 
+/// The primary dies behind a cut, and its standby is promoted without what it has not heard.
+pub(super) fn loses_the_primary(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
+    let plan = weather.plan;
+    let target = weather.target(draw);
+    let kind =
+        FaultKind::Partition { from: vec![master(plan)], to: vec![standby(plan)], one_way: false };
+    let lasts = Some(weather.share(draw, 300, 450));
+    let cut =
+        Fault { kind, when: target.after(Operation::Acquire, Phase::Invoked, Micros(0)), lasts };
+    let delay = weather.time(draw, 500, 400_000);
+    let dies = Fault {
+        kind: FaultKind::MachineCrash { node: master(plan) },
+        when: target.after(Operation::Acquire, Phase::Returned, delay),
+        lasts,
+    };
+    let later = Micros(delay.0 + weather.some(draw, 100_000, 1_000_000).0);
+    let promote = Fault {
+        kind: FaultKind::Promote { node: standby(plan) },
+        when: target.after(Operation::Acquire, Phase::Returned, later),
+        lasts: None,
+    };
+    vec![cut, dies, promote]
+}
+
 /// The primary and some clients on one side, its standby and the others on the other.
 fn cut_from_most(weather: &Weather<'_>, target: &Target) -> FaultKind {
     let plan = weather.plan;

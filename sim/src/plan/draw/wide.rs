@@ -130,7 +130,7 @@ fn reset(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
 }
 
 /// A client drops the future of an acquire or a release half-way.
-fn cancel(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
+pub(super) fn cancel(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let number = 1 + draw.below(3);
     let faults = (0..number).map(|_| {
         let target = weather.target(draw);
