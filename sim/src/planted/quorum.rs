@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lockstorm::Host;
 use lockstorm::host::BoxFuture;
+use lockstorm::lock::redis::AGAIN;
 use lockstorm::lock::{Grant, Guard, GuardBackend, Lock, LockError, Owner, Release};
 
 use super::Half;
@@ -87,12 +88,19 @@ impl ByMajority {
         patience: Duration,
     ) -> Result<Guard, LockError> {
         let Some(desk) = self.desks.first() else { return Err(LockError::Busy) };
-        let ask = Ask { key: key.to_owned(), owner: owner.clone() };
         let began = self.host.monotonic();
-        let asked_at = loop {
+        let mut rounds = 0_u64;
+        let (asked_at, ask) = loop {
+            // A release of a round that was given up must not delete a vote of a later one.
+            let name = match rounds {
+                0 => owner.clone(),
+                before => Owner::named(format!("{owner}{AGAIN}{before}")),
+            };
+            let ask = Ask { key: key.to_owned(), owner: name };
             if let Some(asked_at) = self.round(desk, &ask).await? {
-                break asked_at;
+                break (asked_at, ask);
             }
+            rounds += 1;
             let left = patience.saturating_sub(self.host.monotonic().saturating_sub(began));
             if left.is_zero() {
                 return Err(LockError::TimedOut);
@@ -103,7 +111,7 @@ impl ByMajority {
         };
         let grant = Grant {
             key: ask.key.clone(),
-            owner: ask.owner.clone(),
+            owner: owner.clone(),
             token: None,
             lease: desk.lease(),
             margin: desk.margin(),
