@@ -91,14 +91,3 @@ node = "redis-1"
 after = "app-1 acquire 1 returned"
 for = "100ms"
 "#;
-
-/// A server whose program has ended is not waited for in silence.
-#[test]
-fn a_server_that_cannot_write_is_told_to_have_ended() {
-    let faults: String = (1..=3)
-        .map(|n| format!("[[fault]]\nkind = \"disk-error\"\nnode = \"zk-{n}\"\nat = \"100ms\"\n\n"))
-        .collect();
-    let text = format!("schema = 1\nscenario = \"zookeeper-three\"\nseed = \"0x2\"\n{faults}");
-    let plan = file::parse("the test's plan", &text).unwrap();
-    insta::assert_snapshot!(printed(Storm::of(plan)));
-}

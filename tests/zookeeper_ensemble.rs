@@ -7,6 +7,7 @@ use lockstorm_sim::check::{Kind, Verdict};
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::history::What;
 use lockstorm_sim::plan::{Fence, Plan, Seed};
+use lockstorm_sim::report::block;
 use lockstorm_sim::storm::{self, Run};
 
 use on_both_engines::{assert_withstood, each, grants, install_senses, is_struck, plan, told};
@@ -271,4 +272,36 @@ fn drawn_storms_break_no_promise_and_a_full_fence_keeps_the_stock() {
         }
     }
     assert!(ended > 10, "{ended} sessions ended in all these storms");
+}
+
+/// A server that cannot write ends, as a real one does; nobody waits for it in silence.
+#[test]
+fn servers_that_cannot_write_are_told_to_have_ended() {
+    install_senses();
+    let faults = ["zk-1", "zk-2", "zk-3"].map(|node| {
+        format!("[[fault]]\nkind = \"disk-error\"\nnode = \"{node}\"\nat = \"100ms\"\n\n")
+    });
+    each(&with(&format!("\n{}", faults.concat())), |run| {
+        let ended = run.history.iter().filter_map(|event| match &event.what {
+            What::ProgramEnded { how } => Some((event.node.to_string(), how.clone())),
+            _ => None,
+        });
+        let ended: Vec<(String, String)> = ended.collect();
+        // Two of three: the last has nobody left to write anything with.
+        assert!(ended.len() >= 2, "{ended:?}");
+        assert_eq!(run.judgement.verdict, Verdict::Unknown, "{}", told(run));
+        let block = block::failure_block(&block::Failure {
+            run,
+            position: None,
+            repetition: None,
+            confirmation: None,
+            reproduce: "",
+        });
+        let said = block.split_whitespace().collect::<Vec<_>>().join(" ");
+        for (node, how) in &ended {
+            assert!(said.contains(&format!("{node} ended by itself after")), "{block}");
+            assert!(said.contains(how.as_str()), "{block}");
+        }
+        assert!(said.contains("Mend a server that cannot write ends"), "{block}");
+    });
 }
