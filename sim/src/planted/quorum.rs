@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use lockstorm::Host;
 use lockstorm::host::BoxFuture;
-use lockstorm::lock::redis::AGAIN;
 use lockstorm::lock::{Grant, Guard, GuardBackend, Lock, LockError, Owner, Release};
 
 use super::Half;
@@ -88,19 +87,12 @@ impl ByMajority {
         patience: Duration,
     ) -> Result<Guard, LockError> {
         let Some(desk) = self.desks.first() else { return Err(LockError::Busy) };
+        let ask = Ask { key: key.to_owned(), owner: owner.clone() };
         let began = self.host.monotonic();
-        let mut rounds = 0_u64;
-        let (asked_at, ask) = loop {
-            // A release of a round that was given up must not delete a vote of a later one.
-            let name = match rounds {
-                0 => owner.clone(),
-                before => Owner::named(format!("{owner}{AGAIN}{before}")),
-            };
-            let ask = Ask { key: key.to_owned(), owner: name };
+        let asked_at = loop {
             if let Some(asked_at) = self.round(desk, &ask).await? {
-                break (asked_at, ask);
+                break asked_at;
             }
-            rounds += 1;
             let left = patience.saturating_sub(self.host.monotonic().saturating_sub(began));
             if left.is_zero() {
                 return Err(LockError::TimedOut);
@@ -111,7 +103,7 @@ impl ByMajority {
         };
         let grant = Grant {
             key: ask.key.clone(),
-            owner: owner.clone(),
+            owner: ask.owner.clone(),
             token: None,
             lease: desk.lease(),
             margin: desk.margin(),
