@@ -5,7 +5,7 @@
 //! turn, it sends at once. After each turn every session says `sync`, so that what a turn did
 //! has come to every server and every watcher before the next: what is left open (which of
 //! two servers is faster) is not compared. Numbers of sequences by `ZOOKEEPER_SEQUENCES`
-//! (default 60), one sequence, told turn by turn where it differs, by `ZOOKEEPER_SEED`. What may differ is in
+//! (default 120 on one, 60 on three), one sequence, told turn by turn where it differs, by `ZOOKEEPER_SEED`. What may differ is in
 //! `zookeeper_support/transcript.rs`, what does differ in `docs/conformance.md`.
 
 mod zookeeper_support;
@@ -372,7 +372,7 @@ fn compare(servers: u8, share: u64) {
             |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
         let seeds = match number("ZOOKEEPER_SEED") {
             Some(seed) => seed..seed + 1,
-            None => 0..number("ZOOKEEPER_SEQUENCES").unwrap_or(60 / share).max(1),
+            None => 0..number("ZOOKEEPER_SEQUENCES").unwrap_or(120 / share).max(1),
         };
         let (mut compared, mut raced, mut differences) = (0, 0, Vec::new());
         for seed in seeds.clone() {
