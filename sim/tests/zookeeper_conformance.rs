@@ -326,12 +326,7 @@ impl<'a> Bench<'a> {
 }
 
 /// What the sequence shows on these servers.
-async fn shown(
-    addresses: &[String],
-    seed: u64,
-    root: &str,
-    turns: &[Turn],
-) -> Vec<Vec<String>> {
+async fn shown(addresses: &[String], seed: u64, root: &str, turns: &[Turn]) -> Vec<Vec<String>> {
     Bench::new(addresses, seed, root).await.run(turns).await
 }
 
