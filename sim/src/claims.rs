@@ -154,7 +154,7 @@ impl Storm {
 }
 
 /// All sentences, in the order of the text.
-pub fn all() -> impl Iterator<Item = &'static Claim> {
+pub fn all() -> impl Iterator<Item = &'static Claim> + Clone {
     [sale::CLAIMS, database::CLAIMS, cache::CLAIMS, coordination::CLAIMS, choice::CLAIMS]
         .into_iter()
         .flatten()
