@@ -2,7 +2,7 @@
 
 use super::server;
 use crate::draw::Draw;
-use crate::plan::draw::{Target, Weather, wide};
+use crate::plan::draw::{Weather, wide};
 use crate::plan::{Fault, FaultKind, Micros, Operation, Phase, Plan, STOCK_NODE};
 
 /// The task group that keeps the lock of a plan held, if it has one.
@@ -23,10 +23,9 @@ pub(super) fn has_renewer(plan: &Plan) -> bool {
 }
 
 /// A moment of a section: mostly when the stock has been read, else just after the grant.
-fn inside(target: &Target, draw: &mut Draw) -> (Operation, Phase) {
+fn inside(draw: &mut Draw) -> (Operation, Phase) {
     match draw.below(4) {
         0 => (Operation::Acquire, Phase::Returned),
-        _ if target.only_reads => (Operation::Read, Phase::Applied),
         _ => (Operation::Read, Phase::Applied),
     }
 }
@@ -37,7 +36,7 @@ pub(super) fn crash(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let (operation, phase) = match draw.below(4) {
         0 => (Operation::Acquire, Phase::Applied),
         1 => (Operation::Release, Phase::Invoked),
-        _ => inside(&target, draw),
+        _ => inside(draw),
     };
     let node = target.client.clone();
     let kind = match draw.chance(500) {
@@ -65,7 +64,7 @@ fn beyond_the_lease(weather: &Weather<'_>, draw: &mut Draw) -> Micros {
 /// Stands still as a whole.
 pub(super) fn pause(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let target = weather.target(draw);
-    let (operation, phase) = inside(&target, draw);
+    let (operation, phase) = inside(draw);
     let lasts = Some(beyond_the_lease(weather, draw));
     let kind = FaultKind::Pause { node: target.client.clone(), group: None };
     vec![Fault { kind, when: target.after(operation, phase, Micros(0)), lasts }]
@@ -83,7 +82,7 @@ pub(super) fn renewer(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
 /// Only the work stands still: past the lease, or until the storm is over.
 pub(super) fn hang(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let target = weather.target(draw);
-    let (operation, phase) = inside(&target, draw);
+    let (operation, phase) = inside(draw);
     let lasts = beyond_the_lease(weather, draw);
     let for_good = draw.chance(300);
     let kind = FaultKind::Hang { node: target.client.clone() };
@@ -94,7 +93,7 @@ pub(super) fn hang(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
 /// From the lock's servers, both ways.
 pub(super) fn cut_off(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let target = weather.target(draw);
-    let (operation, phase) = inside(&target, draw);
+    let (operation, phase) = inside(draw);
     let to = weather.plan.topology.lock_servers();
     let kind = FaultKind::Partition { from: vec![target.client.clone()], to, one_way: false };
     let lasts = Some(weather.share(draw, 20, 400));
@@ -107,7 +106,7 @@ pub(super) fn one_way(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let (operation, phase) = match draw.below(3) {
         0 => (Operation::Acquire, Phase::Invoked),
         1 => (Operation::Release, Phase::Invoked),
-        _ => inside(&target, draw),
+        _ => inside(draw),
     };
     let from = weather.plan.topology.lock_servers();
     let kind = FaultKind::Partition { from, to: vec![target.client.clone()], one_way: true };

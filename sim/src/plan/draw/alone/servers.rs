@@ -152,7 +152,7 @@ pub(super) fn clock_slew(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
 /// For up to two leases.
 pub(super) fn clock_freeze(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let lease_us = weather.plan.lock.lease.0;
-    let node = clock_of(weather, draw);
+    let node = server(weather, draw);
     let lasts = weather.some(draw, lease_us / 4, lease_us * 2);
     let lasts = Some(lasts.min(Micros(weather.plan.duration.0 / 5 * 2)));
     vec![Fault { kind: FaultKind::ClockFreeze { node }, when: after_a_grant(weather, draw), lasts }]

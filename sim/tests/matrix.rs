@@ -1,0 +1,130 @@
+//! Is a matrix the same whatever runs at once and however often it is interrupted? Does what is
+//! unsafe replay, and does what is safe say what it rests on?
+
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+/// Two locks, of which one must fail, and three families.
+const SMALL: [&str; 8] = [
+    "matrix",
+    "--locks",
+    "redis,none",
+    "--families",
+    "none,holder-pause,clock-freeze",
+    "--seeds",
+    "10",
+    "--lang=en",
+];
+
+fn lockstorm(arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::cargo_bin("lockstorm").unwrap().args(arguments).output().unwrap();
+    (
+        output.status.code().unwrap_or(-1),
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
+}
+
+fn small(more: &[&str]) -> String {
+    let (code, stdout, stderr) = lockstorm(&[&SMALL[..], more].concat());
+    assert_eq!(code, 0, "{stderr}");
+    stdout
+}
+
+/// The cells of a matrix in JSON.
+fn cells(text: &str) -> Vec<Value> {
+    let read: Value = serde_json::from_str(text).unwrap();
+    read["cells"].as_array().unwrap().clone()
+}
+
+#[test]
+fn what_is_unsafe_replays_and_what_is_safe_says_what_it_rests_on() {
+    let json = small(&["--jobs", "2", "--format", "json"]);
+    let cells = cells(&json);
+    let ended = |lock: &str, fence: &str, family: &str| {
+        let cell = cells.iter().find(|cell| {
+            cell["lock"] == lock && cell["fence"] == fence && cell["family"] == family
+        });
+        cell.unwrap_or_else(|| panic!("{lock} {fence} {family}"))
+    };
+    assert_eq!(ended("none", "off", "none")["verdict"], "violation", "the canary");
+    assert_eq!(ended("redis", "off", "none")["verdict"], "safe");
+    let broken = ended("redis", "off", "holder-pause");
+    assert_eq!(broken["verdict"], "violation");
+    let capsule = broken["witness"]["capsule"].as_str().unwrap();
+    let (code, stdout, stderr) = lockstorm(&["replay", capsule, "--format", "json"]);
+    assert_eq!(code, 1, "{stderr}");
+    let replayed: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(replayed["trace"], broken["witness"]["trace"]);
+    // With the fence the same plans are harmless, and the cell says what they do without.
+    let fenced = ended("redis", "full", "holder-pause");
+    assert!(fenced["verdict"].as_str().unwrap().starts_with("safe"), "{fenced}");
+    assert_eq!(fenced["unfenced"]["count"], broken["failed"]);
+    for cell in &cells {
+        let number = |name: &str| cell[name].as_u64().unwrap();
+        let inert = cell["verdicts"]["inert"].as_u64().unwrap_or(0);
+        assert!(number("effective") + inert <= number("runs"), "{cell}");
+        if cell["verdict"] == "safe" {
+            assert!(number("effective") >= 10 && number("failed") == 0, "{cell}");
+            assert!(cell["interval-per-mille"][1].as_u64().unwrap() > 0, "{cell}");
+        }
+    }
+}
+
+#[test]
+fn jobs_change_nothing_and_an_interrupted_matrix_goes_on() {
+    let whole = small(&["--format", "json"]);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let again = ["--jobs", "2", "--format", "json", "--out", out];
+    assert_eq!(small(&again), whole, "jobs");
+    // As a kill would have left it: some cells are missing, the last line is cut short.
+    let journal = folder.path().join("cells.ndjson");
+    let text = fs::read_to_string(&journal).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), cells(&whole).len());
+    let kept = lines[..3].join("\n") + "\n" + &lines[3][..lines[3].len() / 2];
+    fs::write(&journal, kept).unwrap();
+    assert_eq!(small(&again), whole, "resumed");
+    let resumed = fs::read_to_string(&journal).unwrap();
+    let mut sorted: Vec<&str> = resumed.lines().collect();
+    assert_eq!(sorted.len(), lines.len(), "nothing is lost");
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(sorted.len(), lines.len(), "nothing is repeated");
+    is_told_in_every_format(folder.path());
+    let other = [&SMALL[..], &["--out", out, "--seed", "0x1"]].concat();
+    let (code, _, stderr) = lockstorm(&other);
+    assert_eq!(code, 64);
+    assert!(stderr.contains("--seed is"), "{stderr}");
+}
+
+fn is_told_in_every_format(folder: &Path) {
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    assert!(read("matrix.txt").contains("lockstorm replay storm1:"));
+    assert!(read("matrix.md").contains("at 95 % fewer than"));
+    assert!(read("matrix.zh-CN.md").contains("95 % 置信下低于"));
+    let page = read("matrix.html");
+    assert!(page.contains("每种锁对每类故障") && page.contains("Every lock against"));
+    let fetched = ["http:", "https:", "<script", "src="];
+    assert!(fetched.iter().all(|sign| !page.contains(sign)), "it opens offline");
+}
+
+#[test]
+fn bad_flags_are_one_error_with_the_place_and_the_mend() {
+    for (arguments, told) in [
+        (&["--locks", "rediss"][..], "redis"),
+        (&["--families", "holder-hung"], "holder-hang"),
+        (&["--locks", "redlock", "--fence", "full"], "no lock has this fence"),
+        (&["--seed", "0xffffffffffffffff", "--seeds", "2"], "begin"),
+        (&["--seeds", "0"], "--seeds"),
+    ] {
+        let (code, stdout, stderr) = lockstorm(&[&["matrix"][..], arguments].concat());
+        assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}: {stderr}");
+        assert_eq!(stderr.matches("error").count(), 1, "{stderr}");
+        assert!(stderr.contains(told), "{arguments:?}: {stderr}");
+    }
+}
