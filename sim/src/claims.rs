@@ -6,7 +6,7 @@
 //! and from how the sentence is read ([`Reading`]); nothing says beforehand how it ends. What no
 //! storm can tell is listed with the reason and has no standing.
 //!
-//! Order of things: [`Claim`] and its parts here; [`measure`] what is measured, [`judge`] runs
+//! Order of things: [`Claim`] and its parts here; [`measure`] what is measured, [`mod@judge`] runs
 //! and compares; [`conditions`] are storms that several arms share; then the sentences, by the
 //! parts of the text: [`sale`], [`database`], [`cache`], [`coordination`], [`choice`].
 

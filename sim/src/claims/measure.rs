@@ -131,12 +131,14 @@ impl Measure {
             (Measure::Refused(begins), What::Effect { refusal: Some(why), .. }) => {
                 why.starts_with(begins)
             }
-            (Measure::FailedFor(words), What::AcquireReturned { outcome, .. }) => match outcome {
-                AcquireOutcome::Failed { reason } | AcquireOutcome::Indeterminate { reason } => {
-                    reason.contains(words)
-                }
-                _ => false,
-            },
+            (
+                Measure::FailedFor(words),
+                What::AcquireReturned {
+                    outcome:
+                        AcquireOutcome::Failed { reason } | AcquireOutcome::Indeterminate { reason },
+                    ..
+                },
+            ) => reason.contains(words),
             (Measure::SessionExpired, What::SessionExpired { records, .. }) => !records.is_empty(),
             (Measure::RecordLost, What::RecordLost { .. })
             | (Measure::RecordRefused, What::RecordRefused { .. }) => true,

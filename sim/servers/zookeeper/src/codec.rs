@@ -214,8 +214,8 @@ impl Writer {
             // Each of them is below 2^16: six bits, six bits, and four.
             let low = |shift: u16| 0x80 | (unit >> shift & 0x3f) as u8;
             match unit {
-                ..0x80 => bytes.push(unit as u8),
-                ..0x800 => bytes.extend([0xc0 | (unit >> 6) as u8, low(0)]),
+                0..0x80 => bytes.push(unit as u8),
+                0x80..0x800 => bytes.extend([0xc0 | (unit >> 6) as u8, low(0)]),
                 _ => bytes.extend([0xe0 | (unit >> 12) as u8, low(6), low(0)]),
             }
         }

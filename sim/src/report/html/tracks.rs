@@ -106,11 +106,11 @@ impl<'a> Lanes<'a> {
                     lane.offsets.push((at_us, *offset));
                 }
                 What::ReplicationPosition { offset } => lane.offsets.push((at_us, *offset)),
-                What::NodeCrashed { .. } | What::ProgramEnded { .. } => {
-                    // A program that has ended by itself may be struck by a crash after that.
-                    if !matches!(lane.downs.last(), Some((_, None))) {
-                        lane.downs.push((at_us, None));
-                    }
+                // A program that has ended by itself may be struck by a crash after that.
+                What::NodeCrashed { .. } | What::ProgramEnded { .. }
+                    if !matches!(lane.downs.last(), Some((_, None))) =>
+                {
+                    lane.downs.push((at_us, None));
                 }
                 What::NodeStarted { incarnation } => {
                     if let Some((_, end @ None)) = lane.downs.last_mut() {
