@@ -29,7 +29,7 @@
 //! what a majority granted, if less than the lease has passed meanwhile. What is left of
 //! the lease, less the drift allowance, is for how long. Otherwise all are told to forget
 //! it, and it is tried again after a time with jitter, under another name
-//! ([`AGAIN`](super::AGAIN)): a release that the network held up, of a round that was given
+//! ([`AGAIN`]): a release that the network held up, of a round that was given
 //! up, must not delete the vote that a later round has won at the same server. (The
 //! implementations that people use write one name in all rounds of an acquire.) A release
 //! goes to all. Three ways are told:
