@@ -35,7 +35,8 @@ fn standings(page: &str, words: &Words) -> BTreeMap<String, Standing> {
         let (id, rest) = section.split_once('\n').unwrap();
         let (_, rest) = rest.split_once("**").unwrap();
         let (word, _) = rest.split_once("**").unwrap();
-        let standing = Standing::ALL.into_iter().find(|standing| words.standing(*standing) == word);
+        let standing =
+            Standing::ALL.into_iter().find(|standing| words.standing(*standing) == word);
         told.insert(id.to_owned(), standing.unwrap_or_else(|| panic!("{id}: {word}")));
     }
     told
