@@ -1,13 +1,13 @@
 //! What the text says of locks in databases.
 
-use super::{Claim, Measure, Prediction, Reading, arm, tried, untried};
-use crate::check::Kind;
 use super::conditions::{
     ALONE, CONDITIONAL, CROWD, CROWD_LOCKED, DATABASE_DIES, DATABASE_RESTARTS, FEW_LOCKED,
     HOLDER_DIES, LOST_PRIMARY, NO_EXPIRY, OLD_PRIMARY, OPPOSITE_ORDER, OPTIMISTIC_CHECKED,
     OPTIMISTIC_VERBATIM, PESSIMISTIC, POSTGRES, POSTGRES_PAIR, QUEUE, REDIS, REENTERED, TWO_SKUS,
     TWO_SKUS_LOCKED,
 };
+use super::{Claim, Measure, Prediction, Reading, arm, tried, untried};
+use crate::check::Kind;
 
 const OVERSELL: Measure = Measure::Found(&[Kind::Oversell]);
 const TWICE: Measure =
