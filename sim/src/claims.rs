@@ -19,7 +19,7 @@ pub mod judge;
 pub mod measure;
 pub mod sale;
 
-pub use judge::{Judged, Outcome, Standing, judge, storms};
+pub use judge::{Judged, Outcome, Standing, judge};
 pub use measure::Measure;
 
 use crate::hunt::{Quarry, Task};

@@ -102,7 +102,7 @@ const SYNCHRONISED: &[(&str, &str)] = &[
     ("workload.work", "1ms"),
     ("workload.slow-per-mille", "0"),
     ("topology.redis-persistence", "aof-always"),
-    ("duration", "1s"),
+    ("duration", "3s"),
 ];
 
 /// Its sentences.

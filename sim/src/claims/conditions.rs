@@ -282,7 +282,7 @@ pub(super) const ALONE: &[(&str, &str)] = &[
     ("workload.think", "20ms"),
     ("workload.work", "1ms"),
     ("workload.slow-per-mille", "0"),
-    ("duration", "1s"),
+    ("duration", "3s"),
 ];
 /// Sixteen clients at one sku, each as fast as it can.
 pub(super) const CROWD: &[(&str, &str)] = &[
@@ -291,7 +291,7 @@ pub(super) const CROWD: &[(&str, &str)] = &[
     ("workload.work", "1ms"),
     ("workload.slow-per-mille", "0"),
     ("workload.units", "100000"),
-    ("duration", "1s"),
+    ("duration", "2s"),
 ];
 /// The same crowd at a stock in SQL under the lock's rows.
 pub(super) const CROWD_LOCKED: &[(&str, &str)] = &[
@@ -301,7 +301,7 @@ pub(super) const CROWD_LOCKED: &[(&str, &str)] = &[
     ("workload.slow-per-mille", "0"),
     ("workload.units", "100000"),
     ("workload.stock", "sql-for-update"),
-    ("duration", "1s"),
+    ("duration", "2s"),
 ];
 /// Three clients that seldom meet, at rows that are locked first.
 pub(super) const FEW_LOCKED: &[(&str, &str)] = &[
@@ -318,7 +318,7 @@ pub(super) const QUEUE: &[(&str, &str)] = &[
     ("workload.think", "5ms"),
     ("workload.work", "10ms"),
     ("workload.slow-per-mille", "0"),
-    ("duration", "3s"),
+    ("duration", "5s"),
 ];
 /// Each holder takes its lock a second time.
 pub(super) const REENTERED: &[(&str, &str)] = &[

@@ -42,17 +42,17 @@ const MANY: &[(&str, &str)] = &[
     ("workload.work", "1ms"),
     ("workload.slow-per-mille", "0"),
     ("workload.units", "100000"),
-    ("duration", "1s"),
+    ("duration", "2s"),
 ];
 
-/// Thirty-two clients, each with a connection.
+/// Forty-eight clients, each with a connection.
 const HALF_AS_MANY: &[(&str, &str)] = &[
-    ("topology.apps", "32"),
+    ("topology.apps", "48"),
     ("workload.think", "5ms"),
     ("workload.work", "1ms"),
     ("workload.slow-per-mille", "0"),
     ("workload.units", "100000"),
-    ("duration", "1s"),
+    ("duration", "2s"),
 ];
 
 /// Four of them.
@@ -62,7 +62,7 @@ const FOUR: &[(&str, &str)] = &[
     ("workload.work", "1ms"),
     ("workload.slow-per-mille", "0"),
     ("workload.units", "100000"),
-    ("duration", "1s"),
+    ("duration", "2s"),
 ];
 
 /// The optimistic sale of three, who hardly meet.
@@ -83,7 +83,7 @@ const FIERCE: &[(&str, &str)] = &[
     ("workload.slow-per-mille", "0"),
     ("workload.units", "100000"),
     ("lock.check", "statement"),
-    ("duration", "1s"),
+    ("duration", "2s"),
 ];
 
 /// Its sentences.
@@ -308,11 +308,11 @@ pub const CLAIMS: &[Claim] = &[
                 Prediction::Nothing,
             ),
             arm(
-                "32 clients",
-                "32 个客户端",
+                "48 clients",
+                "48 个客户端",
                 POSTGRES.set(HALF_AS_MANY),
                 Measure::MostUnderWay,
-                Prediction::AtLeastOf { arm: 0, percent: 500 },
+                Prediction::AtLeastOf { arm: 0, percent: 800 },
             ),
         ],
     ),
@@ -323,8 +323,8 @@ pub const CLAIMS: &[Claim] = &[
         Reading::Possible,
         &[
             arm(
-                "32 clients, max_connections = 100",
-                "32 个客户端，max_connections = 100",
+                "48 clients, max_connections = 100",
+                "48 个客户端，max_connections = 100",
                 POSTGRES.set(HALF_AS_MANY),
                 Measure::FailedFor("too many clients"),
                 Prediction::Sometimes,
@@ -352,8 +352,8 @@ pub const CLAIMS: &[Claim] = &[
                 Prediction::Nothing,
             ),
             arm(
-                "32 clients",
-                "32 个客户端",
+                "48 clients",
+                "48 个客户端",
                 POSTGRES.set(HALF_AS_MANY),
                 Measure::SalesPerSecond,
                 Prediction::AtMostOf { arm: 0, percent: 50 },

@@ -1,7 +1,7 @@
 //! Judges claims: runs the storms of their arms, measures, compares with what the sentences
 //! predict.
 //!
-//! Several storms run on several threads, each storm on a fresh one of its own; what
+//! Storms of several arms run on several threads, each storm on a fresh one of its own; what
 //! they come to does not depend on how many there are.
 
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde::Serialize;
 
 use super::measure::{Sample, Value};
-use super::{Arm, Claim, Prediction, Reading, Storm};
+use super::{Arm, Claim, Prediction, Reading};
 use crate::engine::event::EventEngine;
 use crate::plan::{PlanError, Seed, capsule};
 use crate::storm;
@@ -73,7 +73,7 @@ impl Judged {
 }
 
 /// Judges these claims with so many seeds for each arm, on so many threads; `note` hears of
-/// each storm that is done.
+/// each arm that is done.
 ///
 /// # Errors
 /// An arm whose storm is impossible: ours.
@@ -83,69 +83,51 @@ pub fn judge(
     jobs: usize,
     note: &(dyn Fn() + Sync),
 ) -> Result<Vec<Judged>, PlanError> {
-    let storms = storms(claims);
+    let arms: Vec<&'static Arm> = claims.iter().flat_map(|claim| claim.arms()).collect();
     let next = AtomicUsize::new(0);
-    let tried: Mutex<Vec<Result<Vec<Tried>, PlanError>>> = Mutex::new(Vec::new());
+    let tried: Mutex<Vec<Option<Result<Tried, PlanError>>>> =
+        Mutex::new(arms.iter().map(|_| None).collect());
     std::thread::scope(|scope| {
         for _ in 0..jobs.max(1) {
             scope.spawn(|| {
-                while let Some(storm) = storms.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let result = try_storm(storm, claims, seeds);
-                    tried.lock().unwrap_or_else(PoisonError::into_inner).push(result);
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(arm) = arms.get(number) else { return };
+                    let result = try_arm(arm, seeds);
+                    let mut tried = tried.lock().unwrap_or_else(PoisonError::into_inner);
+                    tried[number] = Some(result);
+                    drop(tried);
                     note();
                 }
             });
         }
     });
     let tried = tried.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let mut all = Vec::new();
-    for of_storm in tried {
-        all.extend(of_storm?);
+    let mut tried = tried.into_iter().flatten();
+    let mut judged = Vec::new();
+    for claim in claims {
+        let of_claim: Result<Vec<Tried>, PlanError> =
+            tried.by_ref().take(claim.arms().len()).collect();
+        judged.push(conclude(claim, of_claim?));
     }
-    let judged = claims.iter().map(|claim| {
-        let arms = claim.arms().iter();
-        let of_arm = |arm: &Arm| all.iter().find(|tried| *tried.arm == *arm).cloned();
-        conclude(claim, arms.filter_map(of_arm).collect())
-    });
-    Ok(judged.collect())
-}
-
-/// The storms of these claims: several arms may measure different things of one.
-pub fn storms(claims: &[&'static Claim]) -> Vec<Storm> {
-    let mut storms: Vec<Storm> = Vec::new();
-    for arm in claims.iter().flat_map(|claim| claim.arms()) {
-        if !storms.contains(&arm.storm) {
-            storms.push(arm.storm);
-        }
-    }
-    storms
+    Ok(judged)
 }
 
 /// An arm that was run.
-#[derive(Clone, Debug)]
 struct Tried {
     arm: &'static Arm,
     /// What each run says that says anything, with its plan.
     samples: Vec<(Sample, String)>,
 }
 
-/// Runs a storm, and measures for each arm that is of it.
-fn try_storm(
-    storm: &Storm,
-    claims: &[&'static Claim],
-    seeds: u64,
-) -> Result<Vec<Tried>, PlanError> {
-    let arms = claims.iter().flat_map(|claim| claim.arms()).filter(|arm| arm.storm == *storm);
-    let mut tried: Vec<Tried> = arms.map(|arm| Tried { arm, samples: Vec::new() }).collect();
+fn try_arm(arm: &'static Arm, seeds: u64) -> Result<Tried, PlanError> {
+    let mut samples = Vec::new();
     for seed in 1..=seeds {
-        let plan = storm.plan(Seed(seed))?;
+        let plan = arm.storm.plan(Seed(seed))?;
         let run = storm::run(&plan, &EventEngine);
-        let capsule = capsule::write(&plan);
-        for Tried { arm, samples } in &mut tried {
-            samples.extend(arm.measure.of(&run).map(|sample| (sample, capsule.clone())));
-        }
+        samples.extend(arm.measure.of(&run).map(|sample| (sample, capsule::write(&plan))));
     }
-    Ok(tried)
+    Ok(Tried { arm, samples })
 }
 
 fn conclude(claim: &'static Claim, tried: Vec<Tried>) -> Judged {

@@ -63,7 +63,8 @@ pub enum Verb {
     /// A cell is so many plans with faults of one family alone. Failures of locks are what it is
     /// for: exit code 0 if all cells were run.
     Matrix(MatrixArguments),
-    /// What a text on locks for flash sales says, sentence by sentence, tried in storms.
+    /// What an often-read text on locks for flash sales says, sentence by sentence, tried in
+    /// storms.
     ///
     /// That a sentence is refuted is no failure: exit code 0 if all were tried.
     Claims(ClaimsArguments),

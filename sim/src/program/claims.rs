@@ -63,8 +63,8 @@ pub fn claims(arguments: &ClaimsArguments) -> Result<u8, Failure> {
     let chosen = chosen(&arguments.ids)?;
     let seeds = if arguments.quick { QUICK_SEEDS } else { SEEDS };
     let seeds = arguments.seeds.unwrap_or(seeds);
-    let storms = claims::storms(&chosen).len() as u64;
-    let bar = Progress::new("storms", Some(storms));
+    let arms = chosen.iter().map(|claim| claim.arms().len() as u64).sum();
+    let bar = Progress::new("arms", Some(arms));
     let judged = claims::judge(&chosen, seeds, usize::from(arguments.jobs), &|| bar.inc());
     drop(bar);
     let judged = judged.map_err(Failure::internal)?;
