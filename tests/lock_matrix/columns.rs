@@ -251,16 +251,6 @@ after = "app-1 read 1 applied"
         forgotten,
     ),
     withstood(
-        "a server's clock steps back",
-        r#"
-[[fault]]
-kind = "clock-step"
-node = "redis-1"
-by = "-10s"
-after = "app-1 read 1 applied"
-"#,
-    ),
-    withstood(
         "a server's clock is slewed back",
         r#"
 [[fault]]
