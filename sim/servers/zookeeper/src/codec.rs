@@ -325,15 +325,16 @@ mod tests {
             writer.java_text(text);
             writer.into_bytes()
         };
+        let behind_length = |bytes: &[u8]| {
+            let length = u32::try_from(bytes.len()).unwrap().to_be_bytes();
+            [&length[..], bytes].concat()
+        };
         // U+1F600 is the surrogates D83D and DE00, among characters of one, two, three bytes.
         let bytes = b"a\xc3\xa4\xe2\x82\xac\xed\xa0\xbd\xed\xb8\x80\0";
-        assert_eq!(written("a\u{e4}\u{20ac}\u{1f600}\0"), [&[0, 0, 0, 13], &bytes[..]].concat());
+        assert_eq!(written("a\u{e4}\u{20ac}\u{1f600}\0"), behind_length(bytes));
         // As far as the basic plane goes it is UTF-8, a NUL and the last of it included.
         for text in ["", "/a", "\u{e4}\u{7ff}\u{800}\u{d7ff}\u{e000}\u{ffff}", "\0"] {
-            assert_eq!(
-                written(text),
-                [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat()
-            );
+            assert_eq!(written(text), behind_length(text.as_bytes()));
         }
         let mut writer = Writer::new();
         writer.java_texts(["a", "\u{10000}"].into_iter());
