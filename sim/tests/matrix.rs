@@ -58,7 +58,9 @@ fn what_is_unsafe_replays_and_what_is_safe_says_what_it_rests_on() {
     let (code, stdout, stderr) = lockstorm(&["replay", capsule, "--format", "json"]);
     assert_eq!(code, 1, "{stderr}");
     let replayed: Value = serde_json::from_str(&stdout).unwrap();
-    assert_eq!(replayed["trace"], broken["witness"]["trace"]);
+    // A report has the whole of it, a cell what people compare.
+    let told = broken["witness"]["trace"].as_str().unwrap();
+    assert!(replayed["trace"].as_str().unwrap().starts_with(told), "{told}");
     // With the fence the same plans are harmless, and the cell says what they do without.
     let fenced = ended("redis", "full", "holder-pause");
     assert!(fenced["verdict"].as_str().unwrap().starts_with("safe"), "{fenced}");

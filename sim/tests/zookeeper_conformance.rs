@@ -422,7 +422,7 @@ fn sequences_are_the_same_every_time_and_reach_everything() {
     let sequence = |seed| sequence(seed, 1, "/q");
     assert_eq!(sequence(7), sequence(7));
     assert_ne!(sequence(7), sequence(8));
-    let turns: Vec<Turn> = (0..60).flat_map(sequence).collect();
+    let turns: Vec<Turn> = (0..300).flat_map(sequence).collect();
     let mut kinds: BTreeMap<i32, usize> = BTreeMap::new();
     for turn in &turns {
         let Act::Ask(asks) = &turn.act else { continue };

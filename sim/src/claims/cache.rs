@@ -14,14 +14,6 @@ const DOUBLE: Measure = Measure::Found(&[Kind::DoubleGrant]);
 const LEAK: Measure = Measure::Found(&[Kind::LeakedLock, Kind::StuckWaiter]);
 const WRONG_RELEASE: Measure = Measure::Found(&[Kind::WrongRelease]);
 
-/// The work hangs for good, and what renews the lease lives.
-const HUNG: &str = r#"
-[[fault]]
-kind = "hang"
-node = "app-1"
-after = "app-1 read 3 applied"
-"#;
-
 /// One of five servers dies for good.
 const ONE_OF_FIVE: &str = r#"
 [[fault]]
@@ -258,34 +250,13 @@ pub const CLAIMS: &[Claim] = &[
             Prediction::AtLeast(1_000),
         )],
     ),
-    tried(
+    untried(
         "c10",
         "过期时间机制天然避免了死锁问题",
         "Expiry by its nature avoids deadlock.",
-        Reading::Always,
-        &[
-            arm(
-                "the holder dies",
-                "持有者崩溃",
-                REDIS.struck(HOLDER_DIES),
-                LEAK,
-                Prediction::Never,
-            ),
-            arm(
-                "a watchdog renews, and the holder's work hangs",
-                "看门狗在续期，而持有者的业务挂住",
-                REDIS.with("redis-watchdog").struck(HUNG),
-                LEAK,
-                Prediction::Never,
-            ),
-            arm(
-                "a watchdog renews, two locks in opposite order",
-                "看门狗在续期，以相反顺序取两把锁",
-                REDIS.with("redis-watchdog").set(OPPOSITE_ORDER),
-                Measure::Found(&[Kind::Deadlock]),
-                Prediction::Never,
-            ),
-        ],
+        "a hung holder behind a watchdog outlives every storm here, for storms end by healing; what \
+         is measured of it is in the watchdog's own tests",
+        "看门狗背后挂住的持有者只有在故障不恢复时才会永远占锁，而风暴总以恢复告终；相关测量见看门狗自己的测试",
     ),
     tried(
         "c11",
