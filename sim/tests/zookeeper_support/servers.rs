@@ -122,7 +122,7 @@ impl Drop for Ours {
     }
 }
 
-/// What a server of ours, in this very thread, answers to a four-letter word.
+/// What a server, which may be one of ours in this very thread, answers to a four-letter word.
 pub async fn says(address: &str, word: &str) -> String {
     let (address, word) = (address.to_owned(), word.to_owned());
     let asked = tokio::task::spawn_blocking(move || tell(&address, &word)).await.unwrap();

@@ -395,13 +395,13 @@ impl Tree {
         paths: &[String],
         effects: &mut Vec<Effect>,
     ) {
-        let mut rest = self.ephemerals.remove(&session).unwrap_or_default();
         for path in paths {
-            rest.remove(path);
             self.delete(zxid, path, effects);
         }
-        for path in &rest {
-            self.delete(zxid, path, effects);
+        // Those that the transaction does not name (a leader before 3.8 names none). One that
+        // cannot go, since a foreign log put children below it, stays in the list.
+        for path in self.ephemerals.get(&session).cloned().unwrap_or_default() {
+            self.delete(zxid, &path, effects);
         }
         self.sessions.remove(&session);
     }
