@@ -109,6 +109,26 @@ fn a_crash_that_keeps_a_dead_node_down_for_longer_shows_when_the_first_is_over()
 }
 
 #[test]
+fn of_several_crashes_of_a_dead_node_only_one_that_is_alone_in_the_end_shows() {
+    // (when each begins and ends, which show)
+    let cases: [(&[(u64, u64)], &[usize]); 3] = [
+        // The third ends before the second, and that before the first.
+        (&[(1_000, 6_000), (1_200, 4_000), (1_500, 2_000)], &[0]),
+        // Each ends before the next: at the first's end two hold, at the second's one.
+        (&[(1_000, 2_000), (1_200, 4_000), (1_500, 6_000)], &[0, 2]),
+        // Without the second, the first would hold the node down for as long as it does.
+        (&[(1_000, 6_000), (1_200, 4_000), (1_500, 7_000)], &[0, 2]),
+    ];
+    for (crashes, shows) in cases {
+        let faults: String = crashes
+            .iter()
+            .map(|(from_ms, to_ms)| fault("process-crash", MASTER, *from_ms, to_ms - from_ms))
+            .collect();
+        on_both(&faults, |run| assert_eq!(shown(run).0, shows, "{crashes:?}"));
+    }
+}
+
+#[test]
 fn a_pause_ends_with_its_program_and_leaves_the_next_pause_alone() {
     let faults = fault("pause", MASTER, 1_000, 3_000)
         + &fault("process-crash", MASTER, 1_500, 500)

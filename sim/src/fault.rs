@@ -95,7 +95,7 @@ pub enum Sign {
         /// How the illness showed.
         sign: DiskSign,
     },
-    /// A crash is over, and the node stays down.
+    /// A crash is over, and the node stays down by one other.
     StillDown {
         /// The node.
         node: NodeId,
@@ -235,11 +235,12 @@ pub fn end(kind: &FaultKind, others: &[&FaultKind], ground: &Ground) {
     }
 }
 
-/// What shows of the faults that go on when one of this kind has ended while the storm goes on.
-pub fn left_behind(kind: &FaultKind, ground: &Ground) -> Option<Sign> {
+/// What shows of the faults that go on, the `others`, when one of this kind has ended while the
+/// storm goes on.
+pub fn left_behind(kind: &FaultKind, others: &[&FaultKind], ground: &Ground) -> Option<Sign> {
     match kind {
         FaultKind::ProcessCrash { node } | FaultKind::MachineCrash { node } => {
-            crash::left_behind(node, ground)
+            crash::left_behind(node, others, ground)
         }
         _ => None,
     }

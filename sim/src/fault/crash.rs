@@ -1,7 +1,7 @@
 //! A node's program dies, alone or with its machine; when the fault ends it is
 //! started again, with an empty memory, unless another crash still holds it down.
-//! Shows at once, or, where there was nothing left to die, when another crash is over and
-//! it still holds the node down. A machine whose program is dead
+//! Shows at once, or, where there was nothing left to die, when all other crashes are over
+//! and it still holds the node down. A machine whose program is dead
 //! has a kernel with bytes in it: that dies, and what its disk had not synchronised.
 
 use super::{Begun, Ground, Sign};
@@ -39,13 +39,7 @@ pub(super) fn begin(node: &str, machine: bool, ground: &Ground) -> Begun {
 }
 
 pub(super) fn end(node: &str, others: &[&FaultKind], ground: &Ground) {
-    let is_held = others.iter().any(|other| match other {
-        FaultKind::ProcessCrash { node: held } | FaultKind::MachineCrash { node: held } => {
-            held == node
-        }
-        _ => false,
-    });
-    if is_held {
+    if holders(node, others) > 0 {
         return;
     }
     if let Some(id) = ground.find(node) {
@@ -53,10 +47,23 @@ pub(super) fn end(node: &str, others: &[&FaultKind], ground: &Ground) {
     }
 }
 
-/// A crash has ended: whether the node is down all the same.
-pub(super) fn left_behind(node: &str, ground: &Ground) -> Option<Sign> {
+/// How many of these faults hold the node down.
+fn holders(node: &str, faults: &[&FaultKind]) -> usize {
+    let holds = |fault: &&&FaultKind| match fault {
+        FaultKind::ProcessCrash { node: held } | FaultKind::MachineCrash { node: held } => {
+            held == node
+        }
+        _ => false,
+    };
+    faults.iter().filter(holds).count()
+}
+
+/// A crash has ended: whether one other keeps the node down. Where several do, none of them
+/// changes anything yet: the node would be down without it.
+pub(super) fn left_behind(node: &str, others: &[&FaultKind], ground: &Ground) -> Option<Sign> {
     let id = ground.find(node)?;
-    (!ground.world.is_up(id)).then_some(Sign::StillDown { node: id })
+    let is_kept = holders(node, others) == 1 && !ground.world.is_up(id);
+    is_kept.then_some(Sign::StillDown { node: id })
 }
 
 pub(super) fn showed(node: &str, sign: &Sign, ground: &Ground) -> Option<String> {

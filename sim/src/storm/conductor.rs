@@ -274,7 +274,9 @@ impl Conductor {
 
     fn end(&self, index: usize) {
         self.finish(index);
-        if let Some(sign) = fault::left_behind(&self.faults[index].kind, &self.ground) {
+        let others = self.at_work(&self.lock());
+        let kinds: Vec<&FaultKind> = others.iter().map(|other| &self.faults[*other].kind).collect();
+        if let Some(sign) = fault::left_behind(&self.faults[index].kind, &kinds, &self.ground) {
             self.notice(sign);
         }
     }

@@ -152,21 +152,32 @@ fn what_ends_by_itself_does_not_last() {
 
 #[test]
 fn slews_that_would_stop_a_clock_together_are_refused() {
-    let with = |faults: i64, rate: i64| {
+    let with_at = |whens: Vec<When>, rate: i64| {
         let mut plan = scenario::default_plan("redis-failover", "redis", Fence::Off).unwrap();
         plan.clocks.push(ClockPlan { node: "app-1".to_owned(), offset_us: 0, rate_ppm: rate });
-        for _ in 0..faults {
+        for when in whens {
             let slew = FaultKind::ClockSlew { node: "app-1".to_owned(), by_us: -5, ppm: 100_000 };
-            plan.faults.push(Fault::new(slew, When::At(Micros(0))));
+            plan.faults.push(Fault::new(slew, when));
         }
         first_problem(&plan)
     };
+    let with = |faults: usize, rate: i64| with_at(vec![When::At(Micros(0)); faults], rate);
     assert_eq!((with(9, 0), with(4, -500_000)), (Ok(()), Ok(())));
     assert_eq!(with(5, -500_000), with(10, -500_000));
     let problem = with(10, 0).unwrap_err();
     assert_eq!(problem.at[0], "fault[0].by");
     let told = format!("{}; {}", problem.complaint.what, problem.complaint.mend);
-    insta::assert_snapshot!(told, @"with all its slews at once, whenever they begin, app-1's clock would stand still or run backwards; write fewer of them, or lower rates");
+    insta::assert_snapshot!(told, @"with all its slews that can run at once, app-1's clock would stand still or run backwards; write fewer of them, or lower rates");
+
+    // Each takes 50 µs: one after the other they are fine, as long as it is known when they are.
+    let at =
+        |step_us: u64| -> Vec<When> { (0..10).map(|n| When::At(Micros(n * step_us))).collect() };
+    assert_eq!((with_at(at(6), 0), with_at(at(5), 0).is_err()), (Ok(()), true));
+    // One that waits for an event may come upon any of them.
+    let anchor = "app-1 acquire 3 applied".parse().unwrap();
+    let anchored = When::After { anchor, delay: Micros(0) };
+    let nine_and_one: Vec<When> = at(6).into_iter().skip(1).chain([anchored]).collect();
+    assert!(with_at(nine_and_one, 0).is_err());
 }
 
 #[test]

@@ -108,26 +108,26 @@ impl FaultRules<'_> {
         const STANDS_STILL_PPM: i64 = -1_000_000;
         let own = self.plan.clocks.iter().filter(|clock| clock.node == node);
         let mut slowest_ppm = own.map(|clock| clock.rate_ppm).min().unwrap_or(0).min(0);
-        let mut slewed_ppm = 0_i64;
+        let mut slews = Vec::new();
         for fault in &self.plan.faults {
             match &fault.kind {
                 FaultKind::ClockRate { node: held, ppm } if held == node => {
                     slowest_ppm = slowest_ppm.min(*ppm);
                 }
                 FaultKind::ClockSlew { node: held, by_us, ppm } if held == node && *by_us < 0 => {
-                    slewed_ppm = slewed_ppm.saturating_sub(i64::from(*ppm));
+                    slews.push((span(fault), i64::from(*ppm)));
                 }
                 _ => {}
             }
         }
-        if slowest_ppm.saturating_add(slewed_ppm) > STANDS_STILL_PPM {
+        if slowest_ppm.saturating_sub(most_at_once(&slews)) > STANDS_STILL_PPM {
             return Ok(());
         }
         self.problem(
             "by",
             format!(
-                "with all its slews at once, whenever they begin, {node}'s clock would stand still \
-                 or run backwards"
+                "with all its slews that can run at once, {node}'s clock would stand still or run \
+                 backwards"
             ),
             "write fewer of them, or lower rates",
         )
@@ -376,4 +376,24 @@ impl FaultRules<'_> {
         }
         Ok(())
     }
+}
+
+/// From when to when a fault is at work, µs; none for one that waits for an event.
+fn span(fault: &Fault) -> Option<(u64, u64)> {
+    let When::At(begins) = fault.when else { return None };
+    let lasts = fault.lasts.or(fault.kind.own_length()).unwrap_or(Micros(u64::MAX));
+    Some((begins.0, begins.0.saturating_add(lasts.0)))
+}
+
+/// The most that these slews can make together at one time, ppm: as many run as at the
+/// beginning of one of them, and whichever wait for an event may begin then too.
+fn most_at_once(slews: &[(Option<(u64, u64)>, i64)]) -> i64 {
+    let at = |time_us: u64| {
+        let runs = |span: &Option<(u64, u64)>| {
+            span.is_none_or(|(begins, ends)| begins <= time_us && time_us < ends)
+        };
+        slews.iter().filter(|(span, _)| runs(span)).map(|(_, ppm)| ppm).sum::<i64>()
+    };
+    let begins = slews.iter().filter_map(|(span, _)| span.map(|(begins, _)| begins));
+    begins.map(at).max().unwrap_or_else(|| slews.iter().map(|(_, ppm)| ppm).sum())
 }
