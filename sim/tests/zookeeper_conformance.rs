@@ -32,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SESSIONS: usize = 3;
 /// How many turns a sequence has.
 const TURNS: usize = 24;
+/// Above those of what is asked before a sequence begins.
+const FIRST_XID: i32 = 100;
 /// How many sequences are compared where nothing is said, on one server; on three half of it.
 const SEQUENCES: u64 = 120;
 
@@ -117,6 +119,17 @@ struct Client {
     session: Option<Hello>,
     server: usize,
     opened: usize,
+    asked: i32,
+}
+
+impl Client {
+    /// The number of its next request. It goes on over connections, as every client's does: a
+    /// follower takes what was refused on the old connection for the answer to what is asked
+    /// with the same number on the new one.
+    fn draw_xid(&mut self) -> i32 {
+        self.asked += 1;
+        FIRST_XID + self.asked
+    }
 }
 
 /// A sequence as it runs on one set of servers.
@@ -266,7 +279,7 @@ impl<'a> Bench<'a> {
         let Some(mut wire) = self.clients[who].wire.take() else { return };
         let mut bytes = Vec::new();
         for ask in asks {
-            let xid = ask.fixed_xid().unwrap_or_else(|| wire.draw_xid());
+            let xid = ask.fixed_xid().unwrap_or_else(|| self.clients[who].draw_xid());
             bytes.extend(request(xid, ask.kind(), &ask.body(self.names.base)));
         }
         let from = self.lines.len();
@@ -298,7 +311,7 @@ impl<'a> Bench<'a> {
                 if let Some(mut old) = old {
                     // What it says too late through the old one.
                     let late = Ask::Delete { path: "/none".to_owned(), version: -1 };
-                    let bytes = request(old.draw_xid(), late.kind(), &late.body(0));
+                    let bytes = request(self.clients[who].draw_xid(), late.kind(), &late.body(0));
                     let _ = old.write(&bytes).await;
                     self.hear(who, &mut old, &[late]).await;
                 }
@@ -338,7 +351,7 @@ impl<'a> Bench<'a> {
     /// counts is the first that is as far as everybody else.
     async fn catch_up(&mut self, who: usize, wire: &mut Wire) -> Option<()> {
         let sync = Ask::Sync { path: "/".to_owned() };
-        let xid = wire.draw_xid();
+        let xid = self.clients[who].draw_xid();
         wire.write(&request(xid, sync.kind(), &sync.body(0))).await.ok()?;
         let mut reply = self.reply(who, wire, &sync).await?;
         let began = self.host.monotonic();

@@ -403,7 +403,7 @@ fn is_found(name: &str, bugs: Bugs) {
     println!(
         "{name}: found in {storms} of {most} storms, by the broadcast's checker in {by_checker}"
     );
-    assert!(by_checker > 0, "{name} is never found");
+    assert!(by_checker > 0 && by_checker >= most / 40, "{name} is hardly found");
 }
 
 #[test]

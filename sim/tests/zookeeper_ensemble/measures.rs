@@ -34,8 +34,9 @@ fn cluster(servers: ServerId) -> Cluster {
 ///
 /// A new session is touched once more, whatever its client does: each follower names it in its
 /// next answer to the leader's ping (`LearnerSessionTracker.commitSession`). So the last touch
-/// that counts here comes later than half a tick after it was opened.
-fn lives_ms(servers: ServerId, at: ServerId) -> Vec<u64> {
+/// that counts comes later than half a tick after it was opened; or, with `opened_only`, the
+/// client says nothing after it has opened it.
+fn lives_ms(servers: ServerId, at: ServerId, opened_only: bool) -> Vec<u64> {
     let outcome: Outcome<BTreeMap<i64, u64>> = cluster(servers).run(move |place| async move {
         let mut touched = BTreeMap::new();
         let mut wires: Vec<Wire> = Vec::new();
@@ -45,8 +46,15 @@ fn lives_ms(servers: ServerId, at: ServerId) -> Vec<u64> {
             if number < SESSIONS {
                 let mut wire = place.open(at, TIMEOUT_MS).await.unwrap();
                 assert_eq!(wire.timeout_ms, TIMEOUT_MS);
+                if opened_only {
+                    touched.insert(wire.session, place.now_us());
+                }
                 wire.create(&format!("/{number}"), b"", 1).await.unwrap();
                 wires.push(wire);
+            }
+            if opened_only {
+                place.sleep_ms(97).await;
+                continue;
             }
             if let Some(wire) = number.checked_sub(BEFORE_THE_TOUCH).map(|old| &mut wires[old]) {
                 touched.insert(wire.session, place.now_us());
@@ -77,12 +85,20 @@ fn an_ephemeral_znode_goes_within_its_window() {
     let tick_ms = TICK.as_millis() as u64;
     // Alone, or at the leader, every touch counts at once: timeout and up to a tick. A follower
     // tells what it has heard twice in a tick. The last touch is up to 10 ms after ours here.
-    for (servers, at, more_ms) in [(1, 1, tick_ms), (3, 3, tick_ms), (3, 1, tick_ms * 3 / 2)] {
-        let lives = lives_ms(servers, at);
+    // Of a session that says nothing, the touch of whoever opened it is the last one, or that of
+    // a follower half a tick later.
+    for (servers, at, opened_only, more_ms) in [
+        (1, 1, false, tick_ms),
+        (3, 3, false, tick_ms),
+        (3, 1, false, tick_ms * 3 / 2),
+        (1, 1, true, tick_ms),
+        (3, 3, true, tick_ms * 3 / 2),
+        (3, 1, true, tick_ms * 3 / 2),
+    ] {
+        let lives = lives_ms(servers, at, opened_only);
         let (least, most) = (*lives.iter().min().unwrap(), *lives.iter().max().unwrap());
-        println!(
-            "server {at} of {servers}: ephemerals went {least} to {most} ms after the last touch"
-        );
+        let what = if opened_only { "opening" } else { "last touch" };
+        println!("server {at} of {servers}: ephemerals went {least} to {most} ms after the {what}");
         assert_eq!(lives.len(), SESSIONS);
         let least_ms = TIMEOUT_MS as u64;
         assert!(least > least_ms, "{lives:?}");

@@ -28,8 +28,9 @@
 //! [`Switch::reading`] asks nobody: it is the value as this process last learnt it, and how
 //! long ago that was confirmed by the leader. A change reaches a process that is connected
 //! within a round trip to the leader and one to its server of that server's applying it; one
-//! that is not learns it when it is connected again. What [`Switch::changed`] tells was
-//! confirmed as it was read. Changes that follow each other quickly may be seen as one.
+//! that is not learns it when it is connected again. What [`Switch::changed`] tells is no older
+//! than the moment at which the leader was asked for it, just before it was read. Changes that
+//! follow each other quickly may be seen as one.
 //! [`Switch::set`] replaces the value, if wanted only while it is still the version that the
 //! caller saw.
 //!
