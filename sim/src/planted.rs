@@ -2,29 +2,34 @@
 //! alone.
 //!
 //! Each bug follows what the code of a public report did (docs/bugs.md maps the reports);
-//! it is real code that talks to the servers through the real `redis` client. A plan names
+//! it is real code that talks to the servers through the real clients. A plan names
 //! one as `planted/bare-del`, its twin as `mended/bare-del`. They measure how well hunts
 //! find bugs, and show that each checker catches what it is for; they are not among the
 //! product's locks.
 //!
 //! Order of things: [`Bug`] is what is known of one, [`BUGS`] are all; the `desk` is the
 //! connection with the sound steps of a lock, the `recipe` is a lock made of steps of which
-//! a bug replaces one, `renewal` keeps a record alive; then one file a family of bugs.
+//! a bug replaces one, `renewal` keeps a record alive, the `ensemble` is a session with
+//! ZooKeeper and a place in a queue there; then one file a family of bugs.
 //! It knows no history and no hunt.
 
 mod answers;
 mod clocks;
 mod counted;
 mod desk;
+mod ensemble;
 mod identity;
 mod lease;
+mod line;
 mod open;
 mod queue;
+mod quorum;
 mod recipe;
 mod release;
 mod renewal;
 mod taking;
 mod tokens;
+mod wakeups;
 mod watchdog;
 
 use std::sync::Arc;
@@ -86,7 +91,14 @@ pub struct Bug {
     pub purpose: Purpose,
     /// Whether it promises that tokens grow from grant to grant.
     pub ordered_tokens: bool,
-    build: fn(Desk, Half) -> Arc<dyn Lock>,
+    build: Build,
+}
+
+/// How the lock is built: of its connection to the one master, or of the whole plan.
+#[derive(Clone, Copy)]
+enum Build {
+    AtTheMaster(fn(Desk, Half) -> Arc<dyn Lock>),
+    Anywhere(fn(&Host, &Plan, Half) -> Arc<dyn Lock>),
 }
 
 impl Bug {
@@ -106,14 +118,17 @@ impl std::fmt::Debug for Bug {
 pub fn find(lock_name: &str) -> Option<(&'static Bug, Half)> {
     [Half::Planted, Half::Mended].into_iter().find_map(|half| {
         let name = lock_name.strip_prefix(half.prefix())?;
-        Some((BUGS.iter().find(|bug| bug.name == name)?, half))
+        Some((BUGS.iter().chain(WASTES).find(|bug| bug.name == name)?, half))
     })
 }
 
 /// Builds the planted lock, or twin, that `plan` names; `None` if it names another lock.
 pub fn build(host: &Host, plan: &Plan) -> Option<Arc<dyn Lock>> {
     let (bug, half) = find(&plan.lock.name)?;
-    Some((bug.build)(Desk::new(host.clone(), plan), half))
+    Some(match bug.build {
+        Build::AtTheMaster(build) => build(Desk::new(host.clone(), plan), half),
+        Build::Anywhere(build) => build(host, plan, half),
+    })
 }
 
 /// Sections around as long as the lease, and a client that asks for its own deadline.
@@ -140,6 +155,18 @@ const WAITED_FOR: &[(&str, &str)] = &[
     ("workload.deadline-check", "true"),
 ];
 
+/// Patience that outlasts the storm: who is not served is seen to wait.
+const PATIENT: &[(&str, &str)] = &[("workload.patience", "30s"), DEADLINE];
+
+/// Likewise, and nobody but these two.
+const TWO_WHO_WAIT: &[(&str, &str)] = &[
+    ("topology.apps", "2"),
+    ("lock.lease", "1s"),
+    ("workload.slow-work", "600ms"),
+    ("workload.patience", "8s"),
+    DEADLINE,
+];
+
 /// The scenario as it stands, and a client that asks for its own deadline.
 const PLAIN: &[(&str, &str)] = &[("workload.deadline-check", "true")];
 
@@ -160,7 +187,29 @@ const fn bug(
         settings: PLAIN,
         purpose,
         ordered_tokens: false,
-        build,
+        build: Build::AtTheMaster(build),
+    }
+}
+
+/// A bug of a lock that is elsewhere than at one master.
+const fn bug_at(
+    scenario: &'static str,
+    name: &'static str,
+    report_kinds: &'static [&'static str],
+    shows: &'static [&'static str],
+    purpose: Purpose,
+    build: fn(&Host, &Plan, Half) -> Arc<dyn Lock>,
+) -> Bug {
+    Bug {
+        name,
+        report_kinds,
+        shows,
+        scenario,
+        fence: Fence::Off,
+        settings: PLAIN,
+        purpose,
+        ordered_tokens: false,
+        build: Build::Anywhere(build),
     }
 }
 
@@ -168,6 +217,8 @@ const fn bug(
 const INSIDE: &[&str] = &["effect-interleaved", "oversell"];
 /// Two were promised the lock, or inside at once.
 const TWICE: &[&str] = &["double-grant", "effect-interleaved", "oversell"];
+/// The lock stays closed.
+const CLOSED: &[&str] = &["stuck-waiter", "leaked-lock"];
 /// Tokens went back.
 const TOKENS: &[&str] = &["token-regression", "false-reject"];
 
@@ -263,13 +314,7 @@ pub const BUGS: &[Bug] = &[
         ..bug("token-from-clock", &["K12"], TOKENS, Tuning, tokens::from_the_clock)
     },
     Bug {
-        settings: &[
-            ("topology.apps", "2"),
-            ("lock.lease", "1s"),
-            ("workload.slow-work", "600ms"),
-            ("workload.patience", "8s"),
-            DEADLINE,
-        ],
+        settings: TWO_WHO_WAIT,
         ..bug(
             "local-lock-kept",
             &["K14"],
@@ -294,7 +339,91 @@ pub const BUGS: &[Bug] = &[
         ordered_tokens: true,
         ..bug("token-expires", &[], TOKENS, Tuning, tokens::that_expire)
     },
+    Bug {
+        settings: &[
+            ("topology.apps", "2"),
+            ("lock.lease", "1s"),
+            ("workload.slow-work", "600ms"),
+            ("workload.patience", "30s"),
+            DEADLINE,
+        ],
+        ..bug("woken-by-message-alone", &["K08"], CLOSED, HeldOut, wakeups::by_message_alone)
+    },
+    Bug {
+        settings: &[
+            ("lock.lease", "1s"),
+            ("lock.command-timeout", "150ms"),
+            ("workload.slow-work", "800ms"),
+            ("workload.slow-per-mille", "200"),
+            DEADLINE,
+        ],
+        ..bug_at(
+            "redlock-five",
+            "lease-from-last-vote",
+            &["K11"],
+            INSIDE,
+            HeldOut,
+            quorum::from_the_last_vote,
+        )
+    },
+    bug_at("redlock-five", "half-is-enough", &[], TWICE, Tuning, quorum::half_is_enough),
+    bug_at(
+        "zookeeper-single",
+        "session-ignored",
+        &["K01", "K13"],
+        INSIDE,
+        Tuning,
+        line::session_ignored,
+    ),
+    Bug {
+        settings: PATIENT,
+        ..bug_at(
+            "zookeeper-three",
+            "stands-behind-itself",
+            &["K07"],
+            CLOSED,
+            HeldOut,
+            line::stands_behind_itself,
+        )
+    },
+    Bug {
+        settings: PATIENT,
+        ..bug_at(
+            "zookeeper-single",
+            "place-left-behind",
+            &["K07", "K09"],
+            CLOSED,
+            HeldOut,
+            line::place_left_behind,
+        )
+    },
+    Bug {
+        settings: &[("workload.slow-work", "900ms"), ("workload.slow-per-mille", "500"), DEADLINE],
+        ..bug_at(
+            "zookeeper-single",
+            "gone-means-ours",
+            &["K13"],
+            INSIDE,
+            HeldOut,
+            line::gone_means_ours,
+        )
+    },
+    Bug {
+        settings: PATIENT,
+        ..bug_at(
+            "zookeeper-single",
+            "searched-unsorted",
+            &["K13"],
+            CLOSED,
+            Tuning,
+            line::searched_unsorted,
+        )
+    },
 ];
+
+/// Locks that break nothing and cost too much: no hunt finds them, a test counts.
+pub const WASTES: &[Bug] =
+    &[bug_at("zookeeper-single", "parent-watched", &[], &[], Tuning, line::parent_watched)];
 
 const DEADLINE: (&str, &str) = ("workload.deadline-check", "true");
 

@@ -4,10 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use assert_cmd::Command;
+use lockstorm_interpose::Senses;
 use lockstorm_sim::check::{Kind, Verdict};
 use lockstorm_sim::engine::event::EventEngine;
+use lockstorm_sim::engine::senses;
+use lockstorm_sim::history::{AcquireOutcome, What};
 use lockstorm_sim::plan::{Fence, Plan, Seed, file, scenario};
-use lockstorm_sim::planted::{BUGS, Bug, Half};
+use lockstorm_sim::planted::{BUGS, Bug, Half, WASTES};
 use lockstorm_sim::storm::{self, Run};
 
 /// The bug, the seed, and the faults that are directed at it.
@@ -260,6 +263,105 @@ for = "4s"
 "#,
     ),
     by("token-expires", PAUSED_PAST_ITS_LEASE),
+    Directed {
+        settings: &[SLOW],
+        // Who waits is subscribed no more, and the other stops soon after.
+        ..by(
+            "woken-by-message-alone",
+            r#"
+[[fault]]
+kind = "reset"
+from = "app-1"
+to = "redis-1"
+at = "9300ms"
+
+[[fault]]
+kind = "reset"
+from = "app-2"
+to = "redis-1"
+at = "9300ms"
+"#,
+        )
+    },
+    Directed {
+        settings: &[SLOW, ("topology.apps", "2")],
+        // A round takes more than half of the lease; the other asks while that is worked.
+        ..by(
+            "lease-from-last-vote",
+            r#"
+[[fault]]
+kind = "slow-link"
+from = "app-1"
+to = ["redis-1", "redis-2", "redis-3", "redis-4", "redis-5"]
+extra = "70ms"
+at = "0s"
+for = "8s"
+
+[[fault]]
+kind = "pause"
+node = "app-2"
+at = "0s"
+for = "900ms"
+"#,
+        )
+    },
+    by(
+        "half-is-enough",
+        r#"
+[[fault]]
+kind = "partition"
+from = "app-1"
+to = ["redis-1", "redis-2", "redis-3"]
+at = "1s"
+for = "4s"
+
+[[fault]]
+kind = "partition"
+from = ["app-2", "app-3"]
+to = ["redis-4", "redis-5"]
+at = "1s"
+for = "4s"
+"#,
+    ),
+    by("session-ignored", PAUSED_PAST_ITS_LEASE),
+    by(
+        "stands-behind-itself",
+        r#"
+[[fault]]
+kind = "reset"
+from = "app-1"
+to = ["zk-1", "zk-2", "zk-3"]
+after = "app-1 acquire 3 applied"
+"#,
+    ),
+    by(
+        "place-left-behind",
+        r#"
+[[fault]]
+kind = "cancel"
+node = "app-1"
+operation = "acquire"
+ordinal = 3
+await = 2
+"#,
+    ),
+    Directed {
+        settings: &[SLOW],
+        // By then another has come and stands behind it.
+        ..by(
+            "gone-means-ours",
+            r#"
+[[fault]]
+kind = "cancel"
+node = "app-1"
+operation = "acquire"
+ordinal = 3
+await = 4
+delay = "1s"
+"#,
+        )
+    },
+    Directed { settings: &[SLOW], ..by("searched-unsorted", "") },
 ];
 
 const PAUSED_PAST_ITS_LEASE: &str = r#"
@@ -302,8 +404,17 @@ by = "10s"
 at = "1s"
 "#;
 
+/// Has the client of ZooKeeper read the clocks of its node.
+fn install_senses() {
+    let (monotonic_ns, wall_ns) = (senses::monotonic_ns, senses::wall_ns);
+    lockstorm_interpose::install(Senses { monotonic_ns, wall_ns, entropy: senses::entropy });
+}
+
 fn bug(name: &str) -> &'static Bug {
-    BUGS.iter().find(|bug| bug.name == name).unwrap_or_else(|| panic!("no bug is called {name}"))
+    BUGS.iter()
+        .chain(WASTES)
+        .find(|bug| bug.name == name)
+        .unwrap_or_else(|| panic!("no bug is called {name}"))
 }
 
 fn plan(directed: &Directed, half: Half) -> Plan {
@@ -324,6 +435,7 @@ fn shown(run: &Run, bug: &Bug) -> BTreeSet<&'static str> {
 
 #[test]
 fn each_directed_plan_finds_its_bug_and_passes_the_mended_twin() {
+    install_senses();
     let named: BTreeSet<&str> = DIRECTED.iter().map(|directed| directed.bug).collect();
     let all: BTreeSet<&str> = BUGS.iter().map(|bug| bug.name).collect();
     assert_eq!(named, all);
@@ -358,6 +470,29 @@ fn told(run: &Run) -> String {
     let inert = run.judgement.goals.inert.len();
     let handovers = run.judgement.goals.handovers;
     format!("{} {kinds:?} handovers {handovers} inert {inert} {stuck}", run.judgement.verdict)
+}
+
+/// How many messages a grant costs, of 12 clients that mostly wait.
+fn messages_of_a_grant(waste: &Bug, half: Half) -> u64 {
+    let plan = scenario::default_plan(waste.scenario, &waste.lock_name(half), waste.fence);
+    let settings = [("topology.apps", "12"), ("workload.patience", "1m"), ("duration", "5s")];
+    let run = storm::run(&plan.unwrap().with_settings(&settings).unwrap(), &EventEngine);
+    assert!(run.judgement.verdict.is_safe(), "{}", told(&run));
+    let is_grant = |what: &What| {
+        matches!(what, What::AcquireReturned { outcome: AcquireOutcome::Granted { .. }, .. })
+    };
+    let grants = run.history.iter().filter(|event| is_grant(&event.what)).count() as u64;
+    assert!(grants > 20, "{grants} grants");
+    run.ending.messages / grants
+}
+
+#[test]
+fn whoever_watches_the_whole_queue_is_woken_by_every_release() {
+    install_senses();
+    let waste = bug("parent-watched");
+    let [all, one] = [Half::Planted, Half::Mended].map(|half| messages_of_a_grant(waste, half));
+    // Ten others hear of it, and each asks twice who is first.
+    assert!(all > one + 10 * 3, "{all} messages a grant, and {one} where one is woken");
 }
 
 #[test]
@@ -432,7 +567,7 @@ fn whatever_shows_a_report_exists_and_every_planted_bug_says_where_it_is_from() 
             assert!(std::path::Path::new(&format!("{root}{name}")).exists(), "{name}");
         }
     }
-    let planted: BTreeSet<&str> = BUGS.iter().map(|bug| bug.name).collect();
+    let planted: BTreeSet<&str> = BUGS.iter().chain(WASTES).map(|bug| bug.name).collect();
     assert_eq!(named, planted);
 }
 

@@ -14,12 +14,17 @@ use lockstorm::Host;
 use lockstorm::host::Task;
 use lockstorm::lock::{LockError, Owner, Release};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisConnectionInfo};
+use redis::{
+    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, ProtocolVersion, PushInfo, PushKind,
+    RedisConnectionInfo,
+};
+use tokio::sync::Notify;
 
 use crate::plan::{Fence, LockPlan, Plan};
+use crate::storm::scene::REDIS_PORT;
 
 /// The master of the scenarios with one Redis.
-const ADDRESS: &str = "redis-1:6379";
+const MASTER: &str = "redis-1";
 
 /// Deletes the record only while it names the owner.
 pub(super) const COMPARE_AND_DELETE: &str = "\
@@ -76,7 +81,15 @@ pub(super) struct Desk {
     pub lock: LockPlan,
     /// Whether grants carry tokens.
     pub tokens: bool,
+    address: Arc<str>,
     current: Arc<Mutex<Option<Arc<Live>>>>,
+}
+
+/// A connection of its own on which a channel is listened to.
+pub(super) struct Listening {
+    /// Woken by each message.
+    pub heard: Arc<Notify>,
+    _live: Arc<Live>,
 }
 
 /// An open connection, with its driver.
@@ -93,9 +106,16 @@ impl Drop for Live {
 }
 
 impl Desk {
+    /// At the one master.
     pub fn new(host: Host, plan: &Plan) -> Desk {
+        Desk::at(host, plan, MASTER)
+    }
+
+    /// At this server.
+    pub fn at(host: Host, plan: &Plan, node: &str) -> Desk {
         let tokens = plan.fence != Fence::Off;
-        Desk { host, lock: plan.lock.clone(), tokens, current: Arc::default() }
+        let address = format!("{node}:{REDIS_PORT}").into();
+        Desk { host, lock: plan.lock.clone(), tokens, address, current: Arc::default() }
     }
 
     pub fn lease(&self) -> Duration {
@@ -120,24 +140,44 @@ impl Desk {
         if let Some(live) = self.slot().clone().filter(|live| live.is_open()) {
             return Ok(live);
         }
-        let live = self.dial().await?;
+        let login = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let live = self.dial(login, AsyncConnectionConfig::new()).await?;
         *self.slot() = Some(live.clone());
         Ok(live)
     }
 
-    async fn dial(&self) -> Result<Arc<Live>, Failure> {
+    /// Opens a connection of its own, on which `channel` is listened to.
+    pub async fn listen(&self, channel: &str) -> Result<Listening, Failure> {
+        let heard = Arc::new(Notify::new());
+        let pushed = heard.clone();
+        let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
+            if push.kind == PushKind::Message {
+                pushed.notify_one();
+            }
+            Ok::<(), redis::aio::SendError>(())
+        });
         let login = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let live = self.dial(login.set_protocol(ProtocolVersion::RESP3), config).await?;
+        let mut multiplexed = live.multiplexed();
+        self.within(&live, multiplexed.subscribe(channel)).await?;
+        Ok(Listening { heard, _live: live })
+    }
+
+    async fn dial(
+        &self,
+        login: RedisConnectionInfo,
+        config: AsyncConnectionConfig,
+    ) -> Result<Arc<Live>, Failure> {
+        let address = &*self.address;
         let opening = async {
-            let stream = self.host.connect(ADDRESS).await.map_err(|error| error.to_string())?;
-            let config = AsyncConnectionConfig::new()
-                .set_response_timeout(None)
-                .set_connection_timeout(None);
+            let stream = self.host.connect(address).await.map_err(|error| error.to_string())?;
+            let config = config.set_response_timeout(None).set_connection_timeout(None);
             MultiplexedConnection::new_with_config(&login, stream, config)
                 .await
                 .map_err(|error| error.to_string())
         };
         let opened = self.host.timeout(self.lock.command_timeout.to_duration(), opening).await;
-        let opened = opened.unwrap_or_else(|_| Err(format!("no connection to {ADDRESS} in time")));
+        let opened = opened.unwrap_or_else(|_| Err(format!("no connection to {address} in time")));
         let (multiplexed, driver) = opened.map_err(Failure::NotSent)?;
         let ended = Arc::new(AtomicBool::new(false));
         let driver = self.host.spawn("redis-driver", {

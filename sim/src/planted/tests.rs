@@ -6,7 +6,8 @@ use crate::plan::scenario::PLANTED;
 
 #[test]
 fn plans_know_exactly_the_planted_bugs() {
-    let names = BUGS.iter().flat_map(|bug| [Half::Planted, Half::Mended].map(|h| bug.lock_name(h)));
+    let all = BUGS.iter().chain(WASTES);
+    let names = all.flat_map(|bug| [Half::Planted, Half::Mended].map(|h| bug.lock_name(h)));
     let built: BTreeSet<String> = names.collect();
     let known: BTreeSet<String> = PLANTED.iter().map(|lock| lock.name.to_owned()).collect();
     assert_eq!(built, known);

@@ -138,7 +138,8 @@ pub fn has_records(name: &str) -> bool {
 
 /// At how many servers, each for itself, the plan's lock must have its record to be held.
 pub fn quorum(plan: &Plan) -> u16 {
-    if plan.lock.name == "redlock" { plan.topology.redis / 2 + 1 } else { 1 }
+    let needs = find_lock(&plan.lock.name).map(|lock| lock.needs);
+    if needs == Ok(Needs::Independent) { plan.topology.redis / 2 + 1 } else { 1 }
 }
 
 /// Why the plan's lock cannot be put through a storm by this program, with the mend; `None`
