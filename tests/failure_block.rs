@@ -55,6 +55,38 @@ fn a_run_that_proves_nothing_says_what_is_missing() {
     insta::assert_snapshot!(printed(Storm::of(plan)));
 }
 
+/// A grant before, or without, its record begins with the word to its client; where several
+/// servers vote, a majority of them is what was missing.
+#[test]
+fn a_grant_that_no_majority_has_applied_is_told_as_that() {
+    let text = r#"
+schema = 1
+scenario = "redlock-five"
+
+[lock]
+name = "planted/half-is-enough"
+
+[[fault]]
+kind = "partition"
+from = "app-1"
+to = ["redis-1", "redis-2", "redis-3"]
+at = "1s"
+for = "4s"
+
+[[fault]]
+kind = "partition"
+from = ["app-2", "app-3"]
+to = ["redis-4", "redis-5"]
+at = "1s"
+for = "4s"
+"#;
+    let told = printed(Storm::of(file::parse("the test's plan", text).unwrap()));
+    let why = "The lock told its client of a grant that no majority of its servers had applied.";
+    assert!(told.contains(why), "{told}");
+    let second: Vec<&str> = told.lines().filter(|line| line.contains("second holder")).collect();
+    assert!(matches!(second[..], [line] if line.contains("acquire of lock:sku-42")), "{told}");
+}
+
 /// What a server had lost is told by what it keeps.
 #[test]
 fn a_restart_is_told_by_what_the_server_keeps() {

@@ -2,6 +2,7 @@
 //! under the same plan? Does docs/bugs.md speak of all reports?
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use assert_cmd::Command;
 use lockstorm_interpose::Senses;
@@ -11,7 +12,7 @@ use lockstorm_sim::engine::senses;
 use lockstorm_sim::history::{AcquireOutcome, What};
 use lockstorm_sim::plan::{Fence, Plan, Seed, file, scenario};
 use lockstorm_sim::planted::{BUGS, Bug, Half, WASTES};
-use lockstorm_sim::storm::{self, Run};
+use lockstorm_sim::storm::{self, Run, Storm};
 
 /// The bug, the seed, and the faults that are directed at it.
 struct Directed {
@@ -493,6 +494,18 @@ fn whoever_watches_the_whole_queue_is_woken_by_every_release() {
     let [all, one] = [Half::Planted, Half::Mended].map(|half| messages_of_a_grant(waste, half));
     // Ten others hear of it, and each asks twice who is first.
     assert!(all > one + 10 * 3, "{all} messages a grant, and {one} where one is woken");
+}
+
+/// Its client was told before any server had a record of it: the story marks that.
+#[test]
+fn a_grant_before_its_record_is_marked_where_its_client_is_told() {
+    install_senses();
+    let directed = DIRECTED.iter().find(|directed| directed.bug == "gone-means-ours").unwrap();
+    let storm = Storm::of(plan(directed, Half::Planted));
+    let panic = catch_unwind(AssertUnwindSafe(|| storm.run())).unwrap_err();
+    let told = panic.downcast_ref::<String>().unwrap();
+    let marked: Vec<&str> = told.lines().filter(|line| line.contains('✗')).collect();
+    assert!(marked[0].contains("returns as"), "{told}");
 }
 
 #[test]

@@ -17,6 +17,7 @@ use crate::check::{Blame, BlamedFault, Detail, Failover, Kind, Mechanism, Parted
 use crate::history::{AcquireOutcome, Event, FaultFamily, History, What};
 use crate::plan::{Fence, Micros, Plan, Ppm, scenario};
 use crate::report::subject::Subject;
+use crate::storm::locks::quorum;
 use clocks::{Clocks, Gain};
 
 use FaultFamily::{
@@ -40,6 +41,9 @@ pub fn why(history: &History, plan: &Plan, subject: &Subject<'_>) -> String {
         Parted::NoExclusion => {
             "One server granted the lock to both: what the lock writes there does not exclude the \
              second."
+        }
+        Parted::NoRecord if quorum(plan) > 1 => {
+            "The lock told its client of a grant that no majority of its servers had applied."
         }
         Parted::NoRecord => "The lock told its client of a grant that no server had applied.",
         Parted::LetIn => {

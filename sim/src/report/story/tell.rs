@@ -4,7 +4,7 @@
 //! (`+switch-master` is what Sentinel itself says); what has no command is told in
 //! plain words. An event that no story needs has no words here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm::lock::Release;
 
@@ -365,7 +365,13 @@ fn mark_finding(history: &History, finding: &Finding, wrong: &mut BTreeMap<Event
     let last = |is: &dyn Fn(&What) -> bool| evidence().filter(|event| is(&event.what)).last();
     let marked = match finding.kind {
         Kind::DoubleGrant => {
-            let second = told_applications(history, &owners().collect()).last().copied();
+            // A grant that no server has applied begins when its client is told of it.
+            let is_applied =
+                |owner| !told_applications(history, &BTreeSet::from([owner])).is_empty();
+            let second = match owners().all(is_applied) {
+                true => told_applications(history, &owners().collect()).last().copied(),
+                false => None,
+            };
             second.or_else(|| finding.events.last().copied()).map(|id| (id, "second holder"))
         }
         Kind::Oversell => {

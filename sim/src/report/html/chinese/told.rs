@@ -150,6 +150,10 @@ pub(super) const REASONS: &[Form] = &[
         "锁告知客户端已授予，而没有任何服务器执行过。",
     ),
     (
+        "The lock told its client of a grant that no majority of its servers had applied.",
+        "锁告知客户端已授予，而它的服务器中没有多数执行过。",
+    ),
+    (
         "The lock let both in; what its servers did is not in the history, so neither is the reason.",
         "锁放行了两者；历史中没有服务器一侧，也就看不到原因。",
     ),
