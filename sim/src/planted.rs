@@ -10,12 +10,13 @@
 //! Order of things: [`Bug`] is what is known of one, [`BUGS`] are all; the `desk` is the
 //! connection with the sound steps of a lock, the `recipe` is a lock made of steps of which
 //! a bug replaces one, `renewal` keeps a record alive, the `ensemble` is a session with
-//! ZooKeeper and a place in a queue there; then one file a family of bugs.
+//! ZooKeeper and a place in a queue there, the `database` a connection to PostgreSQL; then one file a family of bugs.
 //! It knows no history and no hunt.
 
 mod answers;
 mod clocks;
 mod counted;
+mod database;
 mod desk;
 mod ensemble;
 mod identity;
@@ -27,6 +28,7 @@ mod quorum;
 mod recipe;
 mod release;
 mod renewal;
+mod table;
 mod taking;
 mod tokens;
 mod wakeups;
@@ -417,6 +419,52 @@ pub const BUGS: &[Bug] = &[
             CLOSED,
             Tuning,
             line::searched_unsorted,
+        )
+    },
+    bug_at(
+        "postgres-single",
+        "row-deleted-by-key",
+        &["K02"],
+        &["wrong-release"],
+        HeldOut,
+        table::deleted_by_key,
+    ),
+    bug_at(
+        "postgres-single",
+        "expiry-of-clients",
+        &["K12"],
+        TWICE,
+        HeldOut,
+        table::expiry_of_clients,
+    ),
+    Bug {
+        settings: PATIENT,
+        ..bug_at(
+            "postgres-single",
+            "row-without-expiry",
+            &["K03"],
+            CLOSED,
+            Tuning,
+            table::without_expiry,
+        )
+    },
+    bug_at(
+        "postgres-single",
+        "connection-not-watched",
+        &["K15"],
+        INSIDE,
+        HeldOut,
+        table::connection_not_watched,
+    ),
+    Bug {
+        settings: PATIENT,
+        ..bug_at(
+            "postgres-single",
+            "vanished-client-kept",
+            &["K15"],
+            CLOSED,
+            Tuning,
+            table::vanished_client_kept,
         )
     },
 ];

@@ -363,6 +363,31 @@ delay = "1s"
         )
     },
     Directed { settings: &[SLOW], ..by("searched-unsorted", "") },
+    Directed { settings: &[SLOW], ..by("row-deleted-by-key", PAUSED_PAST_ITS_LEASE) },
+    by(
+        "expiry-of-clients",
+        r#"
+[[fault]]
+kind = "clock-step"
+node = "app-2"
+by = "10s"
+at = "1s"
+"#,
+    ),
+    by("row-without-expiry", HOLDER_DIES_AS_IT_IS_GRANTED),
+    by("connection-not-watched", PAUSED_PAST_ITS_LEASE),
+    by(
+        "vanished-client-kept",
+        // With nothing on its way to it: what is sent again would find a machine that has
+        // come back and knows of no connection.
+        r#"
+[[fault]]
+kind = "machine-crash"
+node = "app-1"
+after = "app-1 read 3 applied"
+delay = "5ms"
+"#,
+    ),
 ];
 
 const PAUSED_PAST_ITS_LEASE: &str = r#"

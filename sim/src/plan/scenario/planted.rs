@@ -68,5 +68,10 @@ pub const PLANTED: &[LockKind] = pairs![
     "place-left-behind" Ensemble false "who gives up leaves its place in the queue" "放弃者的节点留在队列中",
     "gone-means-ours" Ensemble false "the one before is gone: taken for the own turn" "前一个节点消失便以为轮到自己",
     "searched-unsorted" Ensemble false "a queue sorted by number is searched by name" "按序号排序却按名称二分查找",
+    "row-deleted-by-key" Database false "the release deletes the key's row, whoever's it is" "释放时按键删行，不看持有者",
+    "expiry-of-clients" Database false "clients write and compare the row's end by their own clocks" "行的到期时间由各客户端时钟写入和比较",
+    "row-without-expiry" Database false "a row in the lock table never ends" "锁表的行永不过期",
+    "connection-not-watched" Database false "the end of the connection that holds it is told to nobody" "持锁连接断开无人知晓",
+    "vanished-client-kept" Database false "nothing ends the session of a machine that died" "机器消失后其会话仍被保留",
     "parent-watched" Ensemble false "all waiters watch the whole queue" "所有等待者都监视父节点",
 ];
