@@ -153,6 +153,8 @@ pub(crate) struct Level {
     pub(crate) changes: Vec<Change>,
     /// Values that SET put in place of others in this level.
     pub(crate) parameters: Vec<(String, Option<String>)>,
+    /// Whether the transaction was read-only before this level said otherwise.
+    pub(crate) read_only_before: Option<bool>,
 }
 
 /// Whether and how a session is in a transaction.

@@ -106,6 +106,10 @@ impl Core {
                 let told = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
                 return Err(SqlError::new("25001", told));
             }
+            if transaction.levels.len() > 1 && isolation != transaction.isolation {
+                let told = "SET TRANSACTION ISOLATION LEVEL must not be called in a subtransaction";
+                return Err(SqlError::new("25001", told));
+            }
             transaction.isolation = isolation;
         }
         if let Some(read_only) = modes.read_only {
@@ -114,10 +118,16 @@ impl Core {
                 return Err(SqlError::new("0A000", told));
             }
             let has_begun = transaction.snapshot.is_some() || transaction.command > 0;
+            if !read_only && transaction.read_only && transaction.levels.len() > 1 {
+                let told = "cannot set transaction read-write mode inside a read-only transaction";
+                return Err(SqlError::new("25001", told));
+            }
             if !read_only && transaction.read_only && has_begun {
                 let told = "transaction read-write mode must be set before any query";
                 return Err(SqlError::new("25001", told));
             }
+            let before = transaction.read_only;
+            transaction.level().read_only_before.get_or_insert(before);
             transaction.read_only = read_only;
         }
         Ok(())
@@ -246,6 +256,7 @@ impl Core {
             above.undo.extend(level.undo);
             above.changes.extend(level.changes);
             above.parameters.extend(level.parameters);
+            above.read_only_before = above.read_only_before.or(level.read_only_before);
         }
         Ok(())
     }
@@ -264,6 +275,9 @@ impl Core {
             undo_level(state, &level);
             for xid in level.released.iter().chain(&level.xid) {
                 transaction.mine.remove(xid);
+            }
+            if let Some(before) = level.read_only_before {
+                transaction.read_only = before;
             }
             self.undo_parameters(shared, state, level);
         }
