@@ -13,11 +13,9 @@
 //! tells of a history that was read from a file, [`timers`] lists those that do not follow
 //! a node's clocks, [`json`] is the machine's view; [`html`] is a run as a page, [`perfetto`]
 //! as a trace, [`mermaid`] as a diagram; [`mod@lesson`] tells lessons, as text and as a site; [`mod@matrix`]
-//! tells what came of every lock and family of faults, [`mod@claims`] what came of a text's
-//! sentences.
+//! tells what came of every lock and family of faults.
 
 pub mod block;
-pub mod claims;
 pub mod demonstration;
 pub mod explained;
 pub mod html;

@@ -69,6 +69,23 @@ fn a_worker_that_talks_nonsense_loses_its_seed() {
 }
 
 #[test]
+fn tasks_that_are_run_apart_have_a_process_each() {
+    let tasks: Vec<Task> = (0..4).map(|_| Task::Drawn(Seed(7))).collect();
+    let limit = Duration::from_secs(60);
+    let mut processes = Vec::new();
+    pack::run_apart(&quarry(), &tasks, 2, &worker("tells_its_number"), limit, |summary| {
+        assert_eq!(summary.verdict, Verdict::Safe, "{summary:?}");
+        processes.push(summary.trace);
+        true
+    })
+    .unwrap();
+    assert_eq!(processes.len(), 4);
+    processes.sort_unstable();
+    processes.dedup();
+    assert_eq!(processes.len(), 4, "{processes:?}");
+}
+
+#[test]
 fn without_a_worker_there_is_one_error() {
     let error = hunt(PathBuf::from("/nowhere/worker"), 50, Duration::from_secs(60)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);

@@ -29,22 +29,25 @@ pub fn run(
     jobs: usize,
     program: &PathBuf,
     limit: Duration,
-    mut each: impl FnMut(Summary) -> bool,
+    each: impl FnMut(Summary) -> bool,
 ) -> io::Result<()> {
-    let pack = Pack { quarry, tasks, program, limit };
-    let chunks = Mutex::new((0..tasks.len()).step_by(CHUNK));
-    let (sender, receiver) = channel();
-    std::thread::scope(|scope| {
-        for _ in 0..jobs.max(1) {
-            let (sender, chunks, pack) = (sender.clone(), &chunks, &pack);
-            scope.spawn(move || pack.work(chunks, &sender));
-        }
-        drop(sender);
-        let result = in_order(&receiver, &mut each);
-        // Whoever still works finds no more chunks.
-        chunks.lock().unwrap_or_else(PoisonError::into_inner).by_ref().for_each(drop);
-        result
-    })
+    Pack { quarry, tasks, program, limit, apart: false }.run(jobs, each)
+}
+
+/// Likewise, each task in a process of its own: what one has left behind changes nothing for
+/// the next.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_apart(
+    quarry: &Quarry,
+    tasks: &[Task],
+    jobs: usize,
+    program: &PathBuf,
+    limit: Duration,
+    each: impl FnMut(Summary) -> bool,
+) -> io::Result<()> {
+    Pack { quarry, tasks, program, limit, apart: true }.run(jobs, each)
 }
 
 type Brought = (usize, io::Result<Summary>);
@@ -73,9 +76,32 @@ struct Pack<'a> {
     tasks: &'a [Task],
     program: &'a PathBuf,
     limit: Duration,
+    /// Whether each task has a process of its own.
+    apart: bool,
 }
 
 impl Pack<'_> {
+    fn run(&self, jobs: usize, mut each: impl FnMut(Summary) -> bool) -> io::Result<()> {
+        let chunks = Mutex::new((0..self.tasks.len()).step_by(self.chunk()));
+        let (sender, receiver) = channel();
+        std::thread::scope(|scope| {
+            for _ in 0..jobs.max(1) {
+                let (sender, chunks) = (sender.clone(), &chunks);
+                scope.spawn(move || self.work(chunks, &sender));
+            }
+            drop(sender);
+            let result = in_order(&receiver, &mut each);
+            // Whoever still works finds no more chunks.
+            chunks.lock().unwrap_or_else(PoisonError::into_inner).by_ref().for_each(drop);
+            result
+        })
+    }
+
+    /// So many tasks a worker gets at once.
+    fn chunk(&self) -> usize {
+        if self.apart { 1 } else { CHUNK }
+    }
+
     fn work(
         &self,
         chunks: &Mutex<std::iter::StepBy<std::ops::Range<usize>>>,
@@ -85,7 +111,10 @@ impl Pack<'_> {
         loop {
             let chunk = chunks.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(mut index) = chunk else { return };
-            let end = (index + CHUNK).min(self.tasks.len());
+            if self.apart {
+                worker = None;
+            }
+            let end = (index + self.chunk()).min(self.tasks.len());
             while index < end {
                 let Err((at, trouble)) = self.bring(index..end, &mut worker, sender) else {
                     break;

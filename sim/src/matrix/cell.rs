@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::check::{Kind, Verdict};
 use crate::hunt::Summary;
 use crate::hunt::proportion::Proportion;
+use crate::plan::draw::alone::NO_FAULT;
 use crate::plan::{Fence, Seed};
 
 /// With fewer effective runs nothing is said of a cell that did not fail.
@@ -49,16 +50,18 @@ pub struct Cell {
     pub scenario: String,
     /// How many runs.
     pub runs: u64,
-    /// How many of them ended so.
+    /// How many of them ended so; those of `unstruck` are not among them.
     pub verdicts: BTreeMap<Verdict, u64>,
-    /// In how many of them each kind was found as a violation.
+    /// In how many of the runs that ended as violations each kind was found.
     pub violations: BTreeMap<Kind, u64>,
+    /// How many runs violated something although no fault had touched anything: whatever they
+    /// show, it is not what the family does.
+    pub unstruck: u64,
     /// Faults that did something, over all runs.
     pub faults: u64,
-    /// The first run that failed, repeated in a fresh process.
+    /// The first run that failed and did so again in a fresh process, or the one whose trace
+    /// was another one there.
     pub witness: Option<Witness>,
-    /// Whether that process left another trace.
-    pub nondeterministic: bool,
 }
 
 impl Cell {
@@ -70,25 +73,42 @@ impl Cell {
             runs: 0,
             verdicts: BTreeMap::new(),
             violations: BTreeMap::new(),
+            unstruck: 0,
             faults: 0,
             witness: None,
-            nondeterministic: false,
         }
+    }
+
+    /// Whether this run violated something under what the family does: a fault touched
+    /// something, or the family has none.
+    pub fn is_failed_by(&self, summary: &Summary) -> bool {
+        let is_struck = summary.faults_showed > 0 || self.place.family == NO_FAULT;
+        summary.verdict == Verdict::Violation && is_struck
     }
 
     /// Counts a run.
     pub fn add(&mut self, summary: &Summary) {
         self.runs += 1;
+        self.faults += summary.faults_showed;
+        let is_failure = self.is_failed_by(summary);
+        if summary.verdict == Verdict::Violation && !is_failure {
+            self.unstruck += 1;
+            return;
+        }
         *self.verdicts.entry(summary.verdict).or_default() += 1;
-        for kind in &summary.violations {
+        for kind in summary.violations.iter().filter(|_| is_failure) {
             *self.violations.entry(*kind).or_default() += 1;
         }
-        self.faults += summary.faults_showed;
     }
 
     /// How many runs ended so.
     pub fn ended(&self, verdict: Verdict) -> u64 {
         self.verdicts.get(&verdict).copied().unwrap_or(0)
+    }
+
+    /// Whether a run of it was lost by a worker or failed inside: it is worth running again.
+    pub fn is_ours(&self) -> bool {
+        self.ended(Verdict::Internal) > 0
     }
 
     /// Runs in which the faults had an effect and that came to a verdict; of the family without
@@ -105,26 +125,17 @@ impl Cell {
         Proportion::new(self.ended(Verdict::Violation), self.effective())
     }
 
-    /// What is said of the cell. One failure is enough for *violation*; for *safe* the
-    /// effective runs must be enough.
+    /// What is said of the cell: as of a hunt's drawn plans, so one failure is enough for
+    /// *violation*, and one run of which nothing can be said for *unknown*. More strictly than
+    /// there, for *safe* the effective runs must be enough, and none may have been ours.
     pub fn verdict(&self) -> Verdict {
-        let failed = self.failed();
-        if self.nondeterministic {
-            Verdict::Nondeterminism
-        } else if failed.count > 0 {
-            Verdict::Violation
-        } else if self.ended(Verdict::Internal) > 0 {
-            Verdict::Internal
-        } else if self.runs > 0 && self.ended(Verdict::NotExpressible) == self.runs {
-            Verdict::NotExpressible
-        } else if self.runs > 0 && self.ended(Verdict::Inert) == self.runs {
-            Verdict::Inert
-        } else if failed.of < FEWEST_EFFECTIVE {
-            Verdict::Unknown
-        } else if self.ended(Verdict::SafeByFence) > 0 {
-            Verdict::SafeByFence
-        } else {
-            Verdict::Safe
+        let merged = Verdict::merge_drawn(self.verdicts.keys().copied());
+        match merged {
+            Verdict::Nondeterminism | Verdict::Violation => merged,
+            _ if self.is_ours() => Verdict::Internal,
+            _ if self.unstruck > 0 => Verdict::Unknown,
+            _ if merged.is_safe() && self.effective() < FEWEST_EFFECTIVE => Verdict::Unknown,
+            _ => merged,
         }
     }
 }
@@ -133,15 +144,24 @@ impl Cell {
 mod tests {
     use super::*;
 
+    fn empty(family: &str) -> Cell {
+        let place = Place { lock: "redis".into(), fence: Fence::Off, family: family.into() };
+        Cell::new(place, "redis-failover")
+    }
+
+    fn ended(verdict: Verdict, faults_showed: u64) -> Summary {
+        let violations = match verdict {
+            Verdict::Violation => vec![Kind::Oversell],
+            _ => Vec::new(),
+        };
+        Summary { verdict, violations, faults_showed, ..Summary::lost(Seed(0), String::new()) }
+    }
+
     fn cell(runs: &[(Verdict, u64)]) -> Cell {
-        let place =
-            Place { lock: "redis".into(), fence: Fence::Off, family: "holder-pause".into() };
-        let mut cell = Cell::new(place, "redis-failover");
+        let mut cell = empty("holder-pause");
         for (verdict, count) in runs {
-            for _ in 0..*count {
-                let lost = Summary::lost(Seed(0), String::new());
-                cell.add(&Summary { verdict: *verdict, ..lost });
-            }
+            let touched = u64::from(*verdict != Verdict::Inert);
+            (0..*count).for_each(|_| cell.add(&ended(*verdict, touched)));
         }
         cell
     }
@@ -153,6 +173,30 @@ mod tests {
         assert_eq!(cell(&[(Verdict::Inert, 40)]).verdict(), Verdict::Inert);
         let enough = cell(&[(Verdict::Safe, 10), (Verdict::Inert, 30)]);
         assert_eq!((enough.verdict(), enough.failed().of), (Verdict::Safe, 10));
+    }
+
+    #[test]
+    fn a_run_of_which_nothing_can_be_said_leaves_no_safe_cell() {
+        for verdict in [Verdict::Unknown, Verdict::NotExpressible] {
+            assert_eq!(cell(&[(Verdict::Safe, 39), (verdict, 1)]).verdict(), verdict);
+            assert_eq!(cell(&[(Verdict::SafeByFence, 39), (verdict, 1)]).verdict(), verdict);
+        }
+    }
+
+    #[test]
+    fn a_violation_without_a_fault_is_not_the_familys_and_nobody_is_safe_beside_it() {
+        let mut struck = cell(&[(Verdict::Safe, 39)]);
+        struck.add(&ended(Verdict::Violation, 0));
+        assert_eq!((struck.verdict(), struck.unstruck), (Verdict::Unknown, 1));
+        assert_eq!((struck.failed(), struck.violations.len()), (Proportion::new(0, 39), 0));
+        struck.add(&ended(Verdict::Violation, 1));
+        assert_eq!(
+            (struck.verdict(), struck.failed()),
+            (Verdict::Violation, Proportion::new(1, 40))
+        );
+        let mut calm = empty(NO_FAULT);
+        calm.add(&ended(Verdict::Violation, 0));
+        assert_eq!((calm.verdict(), calm.unstruck), (Verdict::Violation, 0));
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //! | `cells.ndjson` | one line for each cell, as it is done |
 //!
 //! A line that a kill cut short is cut off at the next start, and its cell is run again: equal
-//! plans give equal runs.
+//! plans give equal runs. So is a cell with a run that was ours: its line stays, and the later
+//! one counts.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -22,7 +23,7 @@ use crate::hunt::campaign::whole_lines;
 use crate::whole_file;
 
 /// Version of the folder's files.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// The name of the identity's file.
 pub const IDENTITY_FILE: &str = "matrix-of.json";
@@ -81,34 +82,16 @@ impl Journal {
         let shown = folder.display();
         fs::create_dir_all(folder)
             .map_err(|error| format!("--out {shown}: is no folder: {error}; name another"))?;
-        let path = folder.join(IDENTITY_FILE);
-        match fs::read_to_string(&path) {
-            Ok(text) => {
-                let there: Identity = serde_json::from_str(&text).map_err(|error| {
-                    let path = path.display();
-                    format!(
-                        "{path}: does not say which matrix this is: {error}; name another folder"
-                    )
-                })?;
-                if let Some(difference) = identity.difference(&there) {
-                    return Err(format!(
-                        "--out {shown}: another matrix is kept here: {difference}; name another \
-                         folder, or go on with that one"
-                    ));
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                write(&path, &format!("{:#}\n", serde_json::json!(identity)))?;
-            }
-            Err(error) => return Err(format!("{}: cannot be read: {error}", path.display())),
-        }
         let path = folder.join(JOURNAL_FILE);
         let failed = |error: io::Error| cannot_write(&path, &error);
         let file = OpenOptions::new().read(true).append(true).create(true).open(&path);
         let mut file = file.map_err(failed)?;
+        // First of all: two that begin at once would both find no identity, and write theirs.
         if file.try_lock().is_err() {
             return Err(format!("{}: another matrix is writing here; wait for it", path.display()));
         }
+        let has_cells = file.metadata().map_err(failed)?.len() > 0;
+        belongs(folder, identity, has_cells)?;
         let whole = whole_lines(&mut file).map_err(failed)?;
         file.set_len(whole).map_err(failed)?;
         let known = read(&path)?;
@@ -151,7 +134,35 @@ impl Journal {
     }
 }
 
-/// The cells of a journal, all of whose lines are whole.
+/// Whether the folder is of this matrix; it becomes so where nothing says and no cells are kept.
+fn belongs(folder: &Path, identity: &Identity, has_cells: bool) -> Result<(), String> {
+    let path = folder.join(IDENTITY_FILE);
+    let (shown, folder) = (path.display(), folder.display());
+    match fs::read_to_string(&path) {
+        Ok(text) => {
+            let there: Identity = serde_json::from_str(&text).map_err(|error| {
+                format!("{shown}: does not say which matrix this is: {error}; name another folder")
+            })?;
+            match identity.difference(&there) {
+                None => Ok(()),
+                Some(difference) => Err(format!(
+                    "--out {folder}: another matrix is kept here: {difference}; name another \
+                     folder, or go on with that one"
+                )),
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound && has_cells => Err(format!(
+            "{folder}/{JOURNAL_FILE}: cells are kept here, and nothing says of which matrix; \
+             restore {IDENTITY_FILE}, or name another folder"
+        )),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            write(&path, &format!("{:#}\n", serde_json::json!(identity)))
+        }
+        Err(error) => Err(format!("{shown}: cannot be read: {error}")),
+    }
+}
+
+/// The cells of a journal, all of whose lines are whole, but for those with a run that was ours.
 fn read(path: &Path) -> Result<BTreeMap<Place, Cell>, String> {
     let shown = path.display();
     let text =
@@ -160,11 +171,14 @@ fn read(path: &Path) -> Result<BTreeMap<Place, Cell>, String> {
     for (number, line) in (1..).zip(text.lines()) {
         let cell: Cell = serde_json::from_str(line)
             .map_err(|error| format!("{shown}: line {number} is damaged: {error}; delete it"))?;
-        if let Some(twice) = known.insert(cell.place.clone(), cell) {
+        if let Some(twice) = known.insert(cell.place.clone(), cell)
+            && !twice.is_ours()
+        {
             let Place { lock, family, .. } = twice.place;
             return Err(format!("{shown}: line {number} has {lock} × {family} again; delete it"));
         }
     }
+    known.retain(|_, cell| !cell.is_ours());
     Ok(known)
 }
 
@@ -182,7 +196,8 @@ fn cannot_write(path: &Path, error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Fence;
+    use crate::hunt::Summary;
+    use crate::plan::{Fence, Seed};
 
     fn identity(seeds: u64) -> Identity {
         let request = Request::whole(seeds);
@@ -221,5 +236,51 @@ mod tests {
         fs::write(folder.path().join(JOURNAL_FILE), "{}\n").unwrap();
         let damaged = Journal::open(folder.path(), &identity(1)).unwrap_err();
         assert!(damaged.contains("line 1 is damaged"), "{damaged}");
+    }
+
+    #[test]
+    fn a_cell_with_a_run_that_was_ours_is_run_again_and_its_later_line_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut ours = cell("disk");
+        ours.add(&Summary::lost(Seed(0), "died".into()));
+        let mut journal = Journal::open(folder.path(), &identity(1)).unwrap();
+        journal.add(&cell("none")).unwrap();
+        journal.add(&ours).unwrap();
+        drop(journal);
+        let mut journal = Journal::open(folder.path(), &identity(1)).unwrap();
+        assert_eq!((journal.len(), journal.known(&ours.place)), (1, None));
+        journal.add(&cell("disk")).unwrap();
+        drop(journal);
+        let mut journal = Journal::open(folder.path(), &identity(1)).unwrap();
+        assert_eq!(journal.known(&ours.place), Some(&cell("disk")));
+        journal.add(&cell("disk")).unwrap();
+        drop(journal);
+        let twice = Journal::open(folder.path(), &identity(1)).unwrap_err();
+        assert!(twice.contains("line 4 has redis × disk again"), "{twice}");
+    }
+
+    #[test]
+    fn cells_without_their_identity_are_refused_and_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(folder.path(), &identity(1)).unwrap();
+        journal.add(&cell("none")).unwrap();
+        drop(journal);
+        let kept = fs::read(folder.path().join(JOURNAL_FILE)).unwrap();
+        fs::remove_file(folder.path().join(IDENTITY_FILE)).unwrap();
+        let refused = Journal::open(folder.path(), &identity(2)).unwrap_err();
+        assert!(refused.contains("cells.ndjson: cells are kept here"), "{refused}");
+        assert!(refused.contains("restore matrix-of.json"), "{refused}");
+        assert_eq!(fs::read(folder.path().join(JOURNAL_FILE)).unwrap(), kept);
+        assert!(!folder.path().join(IDENTITY_FILE).exists(), "it is not made this matrix's");
+    }
+
+    #[test]
+    fn whoever_works_here_is_told_of_before_the_identity_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let _works = Journal::open(folder.path(), &identity(1)).unwrap();
+        fs::remove_file(folder.path().join(IDENTITY_FILE)).unwrap();
+        let second = Journal::open(folder.path(), &identity(2)).unwrap_err();
+        assert!(second.contains("wait for it"), "{second}");
+        assert!(!folder.path().join(IDENTITY_FILE).exists(), "nothing was written under the lock");
     }
 }

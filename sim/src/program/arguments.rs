@@ -11,7 +11,6 @@ use lockstorm_sim::plan::{Draws, Fence, Micros, Seed, scenario};
 use lockstorm_sim::seeds::Shelf;
 use lockstorm_sim::storm::environment::Environment;
 
-use super::claims::ClaimsArguments;
 use super::exit::Failure;
 use super::explain::ExplainArguments;
 use super::lesson::LessonVerb;
@@ -63,11 +62,6 @@ pub enum Verb {
     /// A cell is so many plans with faults of one family alone. Failures of locks are what it is
     /// for: exit code 0 if all cells were run.
     Matrix(MatrixArguments),
-    /// What an often-read text on locks for flash sales says, sentence by sentence, tried in
-    /// storms.
-    ///
-    /// That a sentence is refuted is no failure: exit code 0 if all were tried.
-    Claims(ClaimsArguments),
     /// The kept plans under `seeds/`.
     #[command(subcommand)]
     Seeds(SeedsVerb),

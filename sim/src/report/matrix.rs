@@ -64,7 +64,11 @@ fn described(family: &LoneFamily, language: Language) -> &'static str {
 fn sign(cell: Option<&Cell>) -> String {
     let Some(cell) = cell else { return "–".to_owned() };
     match cell.verdict() {
-        Verdict::Violation => format!("✗{}", (cell.failed().per_mille() + 5) / 10),
+        Verdict::Violation => match (cell.failed().per_mille() + 5) / 10 {
+            // What happened is never told as 0.
+            0 => "✗<1".to_owned(),
+            percent => format!("✗{percent}"),
+        },
         Verdict::Safe => "ok".to_owned(),
         Verdict::SafeByFence => "ok*".to_owned(),
         Verdict::Inert => "·".to_owned(),
@@ -206,6 +210,7 @@ fn of_cell(matrix: &Matrix, cell: &Cell) -> Value {
         "interval-per-mille": [low, high],
         "verdicts": cell.verdicts,
         "violations": cell.violations,
+        "violated-without-fault": cell.unstruck,
         "faults-that-showed": cell.faults,
         "unfenced": matrix.unfenced(cell).map(Cell::failed),
         "witness": cell.witness,
@@ -229,8 +234,9 @@ mod tests {
                     Verdict::Violation => vec![Kind::Oversell, Kind::EffectInterleaved],
                     _ => Vec::new(),
                 };
+                let faults_showed = u64::from(*verdict != Verdict::Inert);
                 let lost = Summary::lost(Seed(seed), String::new());
-                cell.add(&Summary { verdict: *verdict, violations, ..lost });
+                cell.add(&Summary { verdict: *verdict, violations, faults_showed, ..lost });
             }
         }
         if cell.verdict() == Verdict::Violation {
@@ -263,7 +269,7 @@ mod tests {
                 &[(Verdict::Violation, 12), (Verdict::Safe, 28)],
             ),
             cell("redis", Fence::Off, "disk", &[(Verdict::Inert, 40)]),
-            cell("redis", Fence::Off, "clock-step", &[(Verdict::Safe, 3), (Verdict::Unknown, 37)]),
+            cell("redis", Fence::Off, "clock-step", &[(Verdict::Safe, 3), (Verdict::Inert, 37)]),
             cell("redis", Fence::Full, "none", &[(Verdict::Safe, 40)]),
             cell(
                 "redis",
@@ -287,6 +293,32 @@ mod tests {
         assert!(chinese.contains("其中 12 次违反"), "{chinese}");
         let page = markdown(&sample(), Language::English);
         assert!(page.contains("| `redis` | off | ok | ✗30 | · | ? | – |"), "{page}");
+    }
+
+    #[test]
+    fn a_failure_is_never_told_as_none() {
+        let rare = cell(
+            "redis",
+            Fence::Off,
+            "holder-pause",
+            &[(Verdict::Violation, 1), (Verdict::Safe, 999)],
+        );
+        assert_eq!(sign(Some(&rare)), "✗<1");
+    }
+
+    #[test]
+    fn why_a_cell_is_unknown_is_said() {
+        let told = |cell: &Cell| words(Language::English).said(cell, None);
+        let unknown = |count| {
+            let runs = [(Verdict::Safe, 20), (Verdict::Unknown, count)];
+            cell("redis", Fence::Off, "holder-pause", &runs)
+        };
+        insta::assert_snapshot!(told(&unknown(2)));
+        let mut unstruck = unknown(0);
+        let lost = Summary::lost(Seed(7), String::new());
+        unstruck.add(&Summary { verdict: Verdict::Violation, faults_showed: 0, ..lost });
+        insta::assert_snapshot!(told(&unstruck));
+        insta::assert_snapshot!(words(Language::Chinese).said(&unstruck, None));
     }
 
     #[test]

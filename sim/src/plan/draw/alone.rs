@@ -85,7 +85,7 @@ pub const LONE_FAMILIES: &[LoneFamily] = &[
         "持有者停顿超过租约；醒来后有的看时钟，有的不看",
         clients::pause,
     )
-    .when(some_careless),
+    .when(some_careless_and_long),
     family(
         "renewer-pause",
         "the task that renews stands still, the work goes on",
@@ -100,7 +100,7 @@ pub const LONE_FAMILIES: &[LoneFamily] = &[
         "持有者的业务挂住，程序其余部分照常运行",
         clients::hang,
     )
-    .when(some_careless),
+    .when(some_careless_and_long),
     family(
         "holder-cut-off",
         "the holder loses sight of the lock's servers",
@@ -239,8 +239,10 @@ fn attentive(plan: &mut Plan, _: &mut Draw) {
 /// As the scenario has it.
 fn as_it_is(_: &mut Plan, _: &mut Draw) {}
 
-/// In half of the plans clients do not look at their deadline; their work alone is short.
-fn some_careless(plan: &mut Plan, draw: &mut Draw) {
+/// In half of the plans clients do not look at their deadline; their work alone is short. The
+/// storm has room for whoever stands still for two leases.
+fn some_careless_and_long(plan: &mut Plan, draw: &mut Draw) {
+    plan.duration = plan.duration.max(Micros(plan.lock.lease.0 * 4));
     plan.workload.slow_per_mille = 0;
     plan.workload.deadline_check = draw.chance(500);
 }

@@ -24,7 +24,7 @@ pub struct Words {
 const ENGLISH: Words = Words {
     title: "Every lock against every family of faults",
     legend: "✗ and a number: so many percent of the effective runs violated something; ok: none did; ok*: none did, \
-             by the fence; ?: too few effective runs to say; ·: the faults touched nothing; \
+             by the fence; ?: nothing can be said of too many runs; ·: the faults touched nothing; \
              –: the family is not at home there; !: the trouble is ours.",
     lock: "lock",
     fence: "fence",
@@ -37,7 +37,7 @@ const ENGLISH: Words = Words {
 
 const CHINESE: Words = Words {
     title: "每种锁对每类故障",
-    legend: "✗ 加数字：有效运行中出现违反的百分比；ok：没有；ok*：没有，靠的是栅栏；?：有效运行太少，不下结论；\
+    legend: "✗ 加数字：有效运行中出现违反的百分比；ok：没有；ok*：没有，靠的是栅栏；?：无法判断的运行太多，不下结论；\
              ·：故障没有触及任何东西；–：该类故障在此不存在；!：问题出在我们自己。",
     lock: "锁",
     fence: "栅栏",
@@ -91,13 +91,17 @@ impl Words {
                 }
                 Language::Chinese => format!("无一违反：95 % 置信下低于 {}", cell.failed().upper()),
             }),
-            Verdict::Unknown => parts.push(match self.language {
-                Language::English => {
-                    format!("fewer than {FEWEST_EFFECTIVE} effective runs say nothing")
-                }
-                Language::Chinese => format!("有效运行不足 {FEWEST_EFFECTIVE} 次，不下结论"),
-            }),
+            Verdict::Unknown => parts.extend(self.why_unknown(cell)),
             _ => {}
+        }
+        if cell.unstruck > 0 {
+            let unstruck = cell.unstruck;
+            parts.push(match self.language {
+                Language::English => {
+                    format!("{unstruck} violated something although no fault had touched anything")
+                }
+                Language::Chinese => format!("另有 {unstruck} 次在故障未触及任何东西时出现违反"),
+            });
         }
         if let Some(unfenced) = unfenced {
             let (without, of) = (unfenced.failed().count, unfenced.failed().of);
@@ -107,6 +111,23 @@ impl Words {
             });
         }
         parts.join(if self.language == Language::English { "; " } else { "；" })
+    }
+
+    /// Why nothing is said of a cell in which no run failed.
+    fn why_unknown(&self, cell: &Cell) -> Option<String> {
+        let (open, effective) = (cell.ended(Verdict::Unknown), cell.effective());
+        let said = match self.language {
+            Language::English if open > 0 => {
+                "a cell with runs of which nothing can be said is not safe".to_owned()
+            }
+            Language::Chinese if open > 0 => "有无法判断的运行，不能说安全".to_owned(),
+            _ if effective >= FEWEST_EFFECTIVE => return None,
+            Language::English => {
+                format!("fewer than {FEWEST_EFFECTIVE} effective runs say nothing")
+            }
+            Language::Chinese => format!("有效运行不足 {FEWEST_EFFECTIVE} 次，不下结论"),
+        };
+        Some(said)
     }
 
     fn failed(&self, cell: &Cell) -> String {

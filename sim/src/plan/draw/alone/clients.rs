@@ -3,7 +3,7 @@
 use super::server;
 use crate::draw::Draw;
 use crate::plan::draw::{Weather, wide};
-use crate::plan::{Fault, FaultKind, Micros, Operation, Phase, Plan, STOCK_NODE};
+use crate::plan::{Fault, FaultKind, Micros, Operation, Phase, Plan, STOCK_NODE, StockPlace};
 
 /// The task group that keeps the lock of a plan held, if it has one.
 fn renewer_of(plan: &Plan) -> Option<&'static str> {
@@ -119,7 +119,7 @@ pub(super) fn slow_link(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let target = weather.target(draw);
     let to_stock = draw.chance(400);
     let to = match to_stock || weather.plan.topology.lock_servers().is_empty() {
-        true => vec![STOCK_NODE.to_owned()],
+        true => sellers(weather.plan),
         false => weather.plan.topology.lock_servers(),
     };
     let extra = weather.some(draw, 5_000, 600_000);
@@ -128,15 +128,23 @@ pub(super) fn slow_link(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     vec![Fault { kind, when, lasts: Some(weather.share(draw, 100, 500)) }]
 }
 
+/// Where the stock is: on a node of its own, or with the lock in the database.
+fn sellers(plan: &Plan) -> Vec<String> {
+    match plan.workload.stock {
+        StockPlace::Memory => vec![STOCK_NODE.to_owned()],
+        _ => plan.topology.lock_servers(),
+    }
+}
+
 /// Whom a client asks in this operation.
 fn asked(weather: &Weather<'_>, draw: &mut Draw, operation: Operation) -> Vec<String> {
     let servers = weather.plan.topology.lock_servers();
     let all = draw.chance(600);
     let one = server(weather, draw);
     match operation {
-        Operation::Sell => vec![STOCK_NODE.to_owned()],
+        Operation::Sell => sellers(weather.plan),
         _ if all && !servers.is_empty() => servers,
-        _ if servers.is_empty() => vec![STOCK_NODE.to_owned()],
+        _ if servers.is_empty() => sellers(weather.plan),
         _ => vec![one],
     }
 }

@@ -149,7 +149,8 @@ pub(super) fn clock_slew(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     vec![Fault { kind: FaultKind::ClockSlew { node, by_us, ppm }, when, lasts: None }]
 }
 
-/// For up to two leases.
+/// For up to two leases, and no more than two fifths of the storm: time is left for whoever is
+/// let in too late.
 pub(super) fn clock_freeze(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let lease_us = weather.plan.lock.lease.0;
     let node = server(weather, draw);

@@ -1,6 +1,6 @@
 use super::*;
 use crate::plan::scenario::{LOCKS, SCENARIOS};
-use crate::plan::{Fence, file, scenario};
+use crate::plan::{FaultKind, Fence, STOCK_NODE, StockPlace, file, scenario};
 
 #[test]
 fn every_family_draws_possible_plans_for_every_lock_where_it_is_at_home() {
@@ -25,6 +25,56 @@ fn every_family_draws_possible_plans_for_every_lock_where_it_is_at_home() {
         }
     }
     assert!(at_home >= 14 * LOCKS.len() && drawn == 12 * at_home, "{at_home}");
+}
+
+/// The plans that a family draws for every lock in every scenario where it is at home.
+fn drawn_by(family: &'static str, seeds: u64) -> impl Iterator<Item = Plan> {
+    let pairs =
+        SCENARIOS.iter().flat_map(|scenario| LOCKS.iter().map(move |lock| (scenario, lock)));
+    let bases = pairs.filter_map(|(scenario, lock)| {
+        scenario::default_plan(scenario.name, lock.name, Fence::Off).ok()
+    });
+    let at_home = bases.filter(move |base| find_family(family).unwrap().is_at_home(base));
+    at_home.flat_map(move |base| {
+        (0..seeds).map(move |seed| Plan::struck_by(base.clone(), family, Seed(seed)).unwrap())
+    })
+}
+
+#[test]
+fn who_stands_still_does_so_for_one_lease_to_two() {
+    for family in ["holder-pause", "renewer-pause", "holder-hang"] {
+        let mut longest: std::collections::BTreeMap<String, u64> = Default::default();
+        for plan in drawn_by(family, 24) {
+            let lease_us = plan.lock.lease.0;
+            let place = format!("{family} {} {}", plan.scenario, plan.lock.name);
+            for lasts in plan.faults.iter().filter_map(|fault| fault.lasts) {
+                assert!((lease_us..=lease_us * 2).contains(&lasts.0), "{place}: {lasts}");
+                let per_mille = longest.entry(place.clone()).or_default();
+                *per_mille = (*per_mille).max(lasts.0 / (lease_us / 1_000));
+            }
+        }
+        assert!(!longest.is_empty());
+        assert!(longest.values().all(|per_mille| *per_mille > 1_600), "{longest:?}");
+    }
+}
+
+#[test]
+fn what_strikes_at_the_stock_strikes_where_it_is() {
+    for family in ["reply-lost", "slow-link"] {
+        let mut in_memory = false;
+        for plan in drawn_by(family, 24) {
+            let strikes_node = plan.faults.iter().any(|fault| match &fault.kind {
+                FaultKind::Reset { to, .. } | FaultKind::SlowLink { to, .. } => {
+                    to.iter().any(|node| node == STOCK_NODE)
+                }
+                kind => panic!("{family}: {kind:?}"),
+            });
+            let is_there = plan.workload.stock == StockPlace::Memory;
+            assert!(is_there || !strikes_node, "{family} {}", plan.lock.name);
+            in_memory |= strikes_node;
+        }
+        assert!(in_memory, "{family}");
+    }
 }
 
 #[test]
