@@ -1,0 +1,102 @@
+//! What several verbs take as a value.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use lockstorm_sim::plan::{Draws, Fence, Micros};
+
+/// How something is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// One JSON value.
+    Json,
+}
+
+/// `--fence`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FenceArgument {
+    /// Tokens are not looked at.
+    Off,
+    /// Only writes show their token.
+    Write,
+    /// Reads and writes show their token.
+    Full,
+}
+
+impl FenceArgument {
+    /// As the plan has it.
+    pub fn fence(self) -> Fence {
+        match self {
+            FenceArgument::Off => Fence::Off,
+            FenceArgument::Write => Fence::Write,
+            FenceArgument::Full => Fence::Full,
+        }
+    }
+
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            FenceArgument::Off => "off",
+            FenceArgument::Write => "write",
+            FenceArgument::Full => "full",
+        }
+    }
+}
+
+/// `--draws`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DrawsArgument {
+    /// Crashes, pauses, cuts, slow links, lag, clocks.
+    First,
+    /// Also bursts, partitions node by node, resets, cancelled futures, hangs, frozen and
+    /// slewed clocks.
+    Wide,
+}
+
+impl DrawsArgument {
+    /// As the plan has it.
+    pub fn draws(self) -> Draws {
+        match self {
+            DrawsArgument::First => Draws::First,
+            DrawsArgument::Wide => Draws::Wide,
+        }
+    }
+}
+
+/// `--engine`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EngineArgument {
+    /// Fast, with the whole fault model.
+    Event,
+    /// The reference.
+    Turmoil,
+}
+
+impl EngineArgument {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            EngineArgument::Event => "event",
+            EngineArgument::Turmoil => "turmoil",
+        }
+    }
+}
+
+/// A real time of at least a second, written as in plans.
+pub fn real_time(text: &str) -> Result<Duration, String> {
+    let micros: Micros = text.parse().map_err(|error| format!("{error}"))?;
+    if micros.0 < 1_000_000 {
+        return Err("write at least 1s".to_owned());
+    }
+    Ok(Duration::from_micros(micros.0))
+}
+
+/// Splits `lock.lease=2s`.
+pub fn key_and_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write KEY=VALUE, such as lock.lease=2s".to_owned()),
+    }
+}
