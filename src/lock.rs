@@ -45,7 +45,9 @@ impl Owner {
         Owner(format!("{}:{high:016x}{low:016x}", host.name()))
     }
 
-    /// The name, as written into the lock's record.
+    /// The name, as written into the lock's record; of
+    /// [`redlock`](crate::lock::redis::redlock) in the round that was won, which may have added
+    /// its number ([`OWNER_NUMBER_SEPARATOR`](crate::lock::redis::OWNER_NUMBER_SEPARATOR)).
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -4,10 +4,20 @@
 
 mod on_both_engines;
 
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lockstorm::Host;
+use lockstorm::lock::redis::Options;
+use lockstorm::lock::redis::redlock::{Redlock, RedlockOptions};
+use lockstorm::lock::{Lock, Owner, Release};
 use lockstorm_sim::check::{Kind, Verdict};
 use lockstorm_sim::history::What;
 use lockstorm_sim::plan::{Ask, file};
+use lockstorm_sim::server::redis::codec::{RequestDecoder, RequestLimits};
 use lockstorm_sim::storm::Run;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 use on_both_engines::{assert_withstood, each_of, grants, is_struck, plan, told};
 
@@ -241,4 +251,99 @@ after = "app-1 acquire 1 returned"
     each(&format!("{TWO}{dies}"), |run| {
         assert_withstood(run);
     });
+}
+
+/// A server that a test has in its hand, on a port of this machine.
+#[derive(Default)]
+struct Fake {
+    record: Option<String>,
+    /// So many requests find somebody else's record.
+    others: u32,
+    /// The next release is held up by the network until the record is granted.
+    holds_up: bool,
+    held_up: Option<String>,
+}
+
+impl Fake {
+    /// What it answers; `None` while the network has the request.
+    fn answer(&mut self, request: &[String]) -> Option<&'static str> {
+        match request[0].as_str() {
+            "SET" if self.others > 0 => {
+                self.others -= 1;
+                Some("$-1\r\n")
+            }
+            "SET" if self.record.is_some() => Some("$-1\r\n"),
+            "SET" => {
+                self.record = Some(request[2].clone());
+                if let Some(owner) = self.held_up.take() {
+                    self.release(&owner);
+                }
+                Some("+OK\r\n")
+            }
+            "EVAL" | "EVALSHA" if std::mem::take(&mut self.holds_up) => {
+                self.held_up = request.last().cloned();
+                None
+            }
+            "EVAL" | "EVALSHA" => Some(self.release(&request[request.len() - 1])),
+            _ => Some("+OK\r\n"),
+        }
+    }
+
+    fn release(&mut self, owner: &str) -> &'static str {
+        if self.record.as_deref() == Some(owner) {
+            self.record = None;
+            return ":1\r\n";
+        }
+        ":0\r\n"
+    }
+
+    async fn serve(fake: Arc<Mutex<Fake>>, listener: TcpListener) {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let fake = fake.clone();
+            tokio::spawn(async move {
+                let mut decoder = RequestDecoder::new(RequestLimits::default());
+                while let Ok(1..) = stream.read_buf(decoder.buffer_mut()).await {
+                    while let Ok(Some(arguments)) = decoder.decode() {
+                        let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
+                        let request: Vec<String> = arguments.iter().map(text).collect();
+                        let answer = fake.lock().unwrap().answer(&request);
+                        let answer = answer.unwrap_or_default().as_bytes();
+                        if stream.write_all(answer).await.is_err() {
+                            return;
+                        }
+                    }
+                }
+            });
+        }
+    }
+}
+
+/// A round that was given up releases everywhere, also where somebody else's record was. Where
+/// that comes late, the record of a later round may be there.
+#[tokio::test]
+async fn a_release_that_was_held_up_leaves_the_vote_of_a_later_round() {
+    let (mut fakes, mut addresses) = (Vec::new(), Vec::new());
+    for number in 1..=3 {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        addresses.push(listener.local_addr().unwrap().to_string());
+        let fake = Fake { others: 1, holds_up: number == 1, ..Fake::default() };
+        fakes.push(Arc::new(Mutex::new(fake)));
+        tokio::spawn(Fake::serve(fakes[number - 1].clone(), listener));
+    }
+    let redis = Options {
+        command_timeout: Duration::from_millis(200),
+        retry: Duration::from_millis(20),
+        ..Options::new(Duration::from_secs(10))
+    };
+    let lock = Redlock::new(Host::tokio("app-1"), &addresses, RedlockOptions::new(redis)).unwrap();
+    let owner = Owner::named("app-1/1");
+    let guard = lock.acquire("stock:42", &owner, Duration::from_secs(5)).await.unwrap();
+    assert_eq!(guard.owner(), &owner);
+    let records = || -> Vec<Option<String>> {
+        fakes.iter().map(|fake| fake.lock().unwrap().record.clone()).collect()
+    };
+    assert!(fakes[0].lock().unwrap().held_up.is_none(), "it has come");
+    assert_eq!(records(), vec![Some("app-1/1#1".to_owned()); 3]);
+    assert_eq!(guard.release().await, Release::Released);
+    assert_eq!(records(), vec![None; 3]);
 }

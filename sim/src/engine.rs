@@ -90,6 +90,19 @@ pub struct Ending {
     /// Whether that is something that the engine has no means for: `stuck` is then a
     /// clause that says what.
     pub not_expressible: bool,
+    /// What can be done about it, where another engine would not help.
+    pub mend: Option<String>,
+}
+
+impl Ending {
+    /// Why the run stopped before its time, with the mend where one is known, on one line.
+    pub fn told(&self) -> Option<String> {
+        let stuck = self.stuck.as_ref()?;
+        Some(match &self.mend {
+            Some(mend) => format!("{stuck}; {mend}"),
+            None => stuck.clone(),
+        })
+    }
 }
 
 /// Something that can run a stage.

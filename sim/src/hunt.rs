@@ -214,7 +214,7 @@ impl Summary {
             faults_showed: goals.touched.len() as u64,
             faults_inert: goals.inert.len() as u64,
             steps: run.ending.steps,
-            trouble: run.ending.stuck.clone(),
+            trouble: run.ending.told(),
         }
     }
 

@@ -34,6 +34,7 @@ use crate::check::{self, Judgement, Setting};
 use crate::engine::event::{
     CoarseEventEngine, EventEngine, PlainEventEngine, PromptEventEngine, UnseededEventEngine,
 };
+use crate::engine::shims::Refusal;
 use crate::engine::turmoil::Turmoil;
 use crate::engine::{Ending, Engine};
 use crate::history::History;
@@ -76,7 +77,7 @@ impl Run {
                 seed: self.plan.seed.to_string(),
                 engine: self.engine.to_owned(),
                 trace: self.trace_hash.to_string(),
-                stuck: self.ending.stuck.clone(),
+                stuck: self.ending.told(),
                 plan: file::write(&self.plan),
             }),
             ..Header::default()
@@ -133,8 +134,10 @@ fn staged(plan: &Plan, engine: &dyn Engine, factory: &LockFactory, manner: Manne
     if let Some(clause) = engine.cannot_express(plan) {
         return not_run(plan, engine, Judgement::not_expressible(), clause);
     }
-    if let Some(why) = locks::refusal(plan) {
-        return not_run(plan, engine, Judgement::not_expressible(), why);
+    if let Some(Refusal { clause, mend }) = locks::refusal(plan) {
+        let mut run = not_run(plan, engine, Judgement::not_expressible(), clause);
+        run.ending.mend = Some(mend);
+        return run;
     }
     let outcome = std::thread::scope(|scope| {
         // A fresh thread: thread-local state (allocators, hashers, Lua's) starts anew.

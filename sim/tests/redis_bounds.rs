@@ -104,7 +104,7 @@ fn an_endless_script_that_has_written_ends_with_the_server() {
         other.send(&[b"SHUTDOWN", b"NOSAVE"]).await;
         assert!(other.reply().await.is_none());
         assert!(client.reply().await.is_none());
-        server.ended().await;
+        server.ended().await.unwrap();
     });
 }
 

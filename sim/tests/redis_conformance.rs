@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockstorm_sim::server::redis::codec::Reply;
-use redis_support::{Client, Ours, Real, in_any_order, on_tokio, until, words};
+use redis_support::{Client, Ours, Real, counted, in_any_order, on_tokio, until, words};
 
 /// Commands, one a line; `!sleep MS` waits, `#` begins a comment, `@2` sends the line on
 /// a second connection (`@3`, …). `!send COMMAND` does not read a reply, `!read N` reads N
-/// more, `!blocked N` waits until so many clients wait inside a command, `!quiet` looks that
-/// nothing more comes, `!closed` that the connection ends. A `~` before a command: the order
+/// more, `!blocked N` waits until so many clients wait inside a command, `!counted` looks what
+/// was counted of commands and errors (so does the end of each script), `!quiet` looks that nothing more comes, `!closed` that the connection ends. A `~` before a command: the order
 /// of the elements of its reply does not count. `{id:2}` is the id of the second connection.
 /// Each script starts with empty databases. Replies that depend on the clock to the
 /// millisecond, on hash order or on ids stay out.
@@ -34,6 +34,7 @@ const SORTING: &str = include_str!("redis_support/sorting.txt");
 const BITS: &str = include_str!("redis_support/bits.txt");
 const LIBRARIES: &str = include_str!("redis_support/libraries.txt");
 const BREADTH: &str = include_str!("redis_support/breadth.txt");
+const STATISTICS: &str = include_str!("redis_support/statistics.txt");
 const MEMORY: &str = include_str!("redis_support/memory.txt");
 
 /// Waits until `count` clients wait inside commands.
@@ -59,6 +60,10 @@ async fn transcript(port: u16, script: &str, protocol: &str) -> Vec<(String, Str
             tokio::time::sleep(Duration::from_millis(milliseconds.parse().unwrap())).await;
             continue;
         }
+        if line == "!counted" {
+            lines.push((line.to_owned(), counted(port).await.join("\n       ")));
+            continue;
+        }
         if let Some(count) = line.strip_prefix("!blocked ") {
             until_blocked(port, count).await;
             continue;
@@ -72,6 +77,7 @@ async fn transcript(port: u16, script: &str, protocol: &str) -> Vec<(String, Str
                 client.line("FLUSHALL").await;
                 client.line("SCRIPT FLUSH").await;
                 client.line("CONFIG SET notify-keyspace-events \"\"").await;
+                client.line("CONFIG RESETSTAT").await;
             }
             let id = client.line("CLIENT ID").await;
             let Reply::Integer(id) = id else { panic!("{id:?}") };
@@ -85,6 +91,7 @@ async fn transcript(port: u16, script: &str, protocol: &str) -> Vec<(String, Str
         let client = &mut clients.get_mut(number).unwrap().0;
         lines.push((line.to_owned(), step(client, &command).await));
     }
+    lines.push(("counted at the end".to_owned(), counted(port).await.join("\n       ")));
     lines
 }
 
@@ -240,6 +247,33 @@ fn keys_of_any_type() {
 #[test]
 fn memory() {
     compare(MEMORY);
+}
+
+#[test]
+fn statistics() {
+    compare(STATISTICS);
+}
+
+#[test]
+fn what_is_counted_is_told_when_it_is_asked_for() {
+    on_tokio(async {
+        let Some(real) = Real::start(&[]).await else { return };
+        let ours = Ours::start().await;
+        for sections in
+            ["", "default", "ALL", "everything", "commandstats errorstats", "default commandstats"]
+        {
+            let mut told = Vec::new();
+            for port in [real.port, ours.port] {
+                let reply = Client::connect(port).await.line(&format!("INFO {sections}")).await;
+                let text = String::from_utf8_lossy(reply.text().unwrap()).into_owned();
+                let titles = text.lines().filter(|line| line.starts_with('#'));
+                let titles =
+                    titles.filter(|title| title.ends_with("stats") && *title != "# Latencystats");
+                told.push(titles.map(str::to_owned).collect::<Vec<_>>());
+            }
+            assert_eq!(told[0], told[1], "INFO {sections}");
+        }
+    });
 }
 
 /// Bytes to a fresh connection, and what comes back until it is closed or quiet.

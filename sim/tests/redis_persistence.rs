@@ -318,7 +318,8 @@ fn a_torn_end_is_cut_off_and_damage_before_it_is_not_survived() {
                 };
                 let ours =
                     Ours::start_with(settings, ConfigFile::new(), Arc::new(Unobserved)).await;
-                ours.ended().await;
+                let why = ours.ended().await.unwrap_err().to_string();
+                assert!(why.starts_with("what it kept cannot be read: "), "{why}");
                 continue;
             }
             let (_ours, mut client) = start(&disk, &persistence).await;
@@ -339,7 +340,8 @@ fn a_disk_that_fails_ends_always_and_has_the_others_refuse_writes() {
         disk.set_ailment(Ailment { failing: true, ..Ailment::default() });
         client.send(&[b"SET", b"a", b"c"]).await;
         assert_eq!(client.reply().await, None, "no answer to what was not kept");
-        ours.ended().await;
+        let why = ours.ended().await.unwrap_err().to_string();
+        assert!(why.starts_with("its append-only file cannot be "), "{why}");
 
         let disk = self::disk();
         let (_ours, mut client) =

@@ -1,6 +1,10 @@
-//! `src/aio/tokio.rs` of `redis`, for storms: connections and tasks are those of the machine
-//! on which the calling code runs (docs/shims.md). The published file asks tokio for sockets,
-//! and there is no way to hand it others. Everything else of `redis` is as it was published.
+//! In the place of `src/aio/tokio.rs` of `redis` 1.8, for storms: connections and tasks are those
+//! of the machine on which the calling code runs (docs/shims.md). The published file asks tokio
+//! for sockets, and there is no way to hand it others. `prepare` tells what else of the crate
+//! becomes another: its manifest, and that it has no TLS.
+//!
+//! The names, and what each function is for, are those of the file in whose place it stands:
+//! redis-rs, <https://github.com/redis-rs/redis-rs>, BSD-3-Clause.
 
 use super::{AsyncStream, RedisResult, RedisRuntime, SocketAddr, TaskHandle};
 use lockstorm_ground::Connection;

@@ -1,6 +1,7 @@
 //! What do storms say of the published `rslock`? That it excludes in calm weather and with a
 //! minority dead, that it fails where every Redlock must, and what is its own: it waits for
-//! each of its servers, however silent, and leaves its records behind when that took too long.
+//! each of its servers, however silent. (That it leaves its records behind when that took too
+//! long is read in its source, and not asked here.)
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -102,7 +103,7 @@ fn run_on(plan: &Plan, engine: &dyn Engine) -> Run {
     run
 }
 
-/// Runs it twice: a client that slept by the real clock would leave two traces.
+/// Runs it twice: a client that slept by the real clock would most likely leave two traces.
 fn run(plan: &Plan) -> Run {
     let (first, second) = (run_on(plan, &EventEngine), run_on(plan, &EventEngine));
     assert_eq!(first.trace_hash, second.trace_hash, "it escapes the run");
@@ -210,8 +211,9 @@ at = "0s"
     });
 }
 
-/// Drawn storms break it as they break every Redlock, and in no other way: two promises at once
-/// take a server that forgets or a clock that is wrong. `RSLOCK_STORMS=2000` draws more.
+/// In drawn storms two promises at once take a crash or a clock. That is all that is looked at:
+/// whether the crash, or the clock, could have done it is not, nor what else breaks.
+/// `RSLOCK_STORMS=2000` draws more.
 #[test]
 fn drawn_storms_make_two_promises_only_with_crashes_and_clocks() {
     let count = std::env::var("RSLOCK_STORMS").ok().and_then(|text| text.parse().ok());
@@ -243,6 +245,11 @@ fn what_was_found_is_still_so() {
             let kinds: Vec<&str> = run.judgement.kinds().iter().map(|kind| kind.id()).collect();
             let met = file.expect.met_by(run.judgement.verdict.id(), &kinds);
             assert_eq!(met, Ok(()), "{} on {}", file.id, run.engine);
+            // As `lockstorm seeds check` says it: a trace may change with the program.
+            let (trace, kept) = (run.trace_hash.to_string(), &file.found.trace_hash);
+            if run.engine_name == "event" && trace != *kept {
+                eprintln!("note: {}: the trace was {kept} and is {trace}", file.id);
+            }
         });
         count += 1;
     }

@@ -30,21 +30,34 @@ pub fn missing() -> Vec<&'static str> {
     crates.into_iter().filter(|(_, shimmed)| !shimmed).map(|(name, _)| name).collect()
 }
 
-/// Why a client library on these crates cannot run in a storm of this program, with the
-/// mend; `None` if it can.
-pub fn refusal() -> Option<String> {
+/// Why a client library on these crates cannot run in a storm of this program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What is in the way, as a clause.
+    pub clause: String,
+    /// What whoever builds or starts the program can do about it.
+    pub mend: String,
+}
+
+/// What is in the way of a client library on these crates; `None` if nothing is.
+pub fn refusal() -> Option<Refusal> {
     let missing = missing();
     if !missing.is_empty() {
-        return Some(format!(
-            "the ZooKeeper client of this program would open real sockets: it was built without \
-             the shims for {}; build it where [patch.crates-io] names them (docs/shims.md)",
-            missing.join(", ")
-        ));
+        return Some(Refusal {
+            clause: format!(
+                "the ZooKeeper client of this program would open real sockets: it was built \
+                 without the shims for {}",
+                missing.join(", ")
+            ),
+            mend: "build the program where [patch.crates-io] names the shims (docs/shims.md)"
+                .to_owned(),
+        });
     }
-    (!super::senses::reach_libraries()).then(|| {
-        "the ZooKeeper client reads the C library's clock, which is the real one in this program: \
-         call lockstorm_interpose::install before the first storm (docs/shims.md)"
-            .to_owned()
+    (!super::senses::reach_libraries()).then(|| Refusal {
+        clause: "the ZooKeeper client reads the C library's clock, which is the real one in this \
+                 program"
+            .to_owned(),
+        mend: "call lockstorm_interpose::install before the first storm (docs/shims.md)".to_owned(),
     })
 }
 

@@ -75,7 +75,7 @@ pub struct Document<'a> {
     pub messages: u64,
     pub build: Has,
     pub timers: Option<DidNotFollow>,
-    pub stuck: Option<&'a str>,
+    pub stuck: Option<String>,
     pub findings: Vec<Told<'a>>,
     pub goals: &'a Goals,
     pub failed_checkers: &'a [FailedChecker],
@@ -260,7 +260,7 @@ impl<'a> Document<'a> {
             messages: run.ending.messages,
             build: Has::of_process(),
             timers: timers::did_not_follow(&run.plan),
-            stuck: run.ending.stuck.as_deref(),
+            stuck: run.ending.told(),
             findings: judgement
                 .findings
                 .iter()

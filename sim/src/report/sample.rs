@@ -158,7 +158,7 @@ fn run(plan: Plan, history: History, judgement: Judgement, stuck: Option<&str>) 
     let mut trace_hash = TraceHash([0; 32]);
     trace_hash.0[..8].copy_from_slice(&[0x0b, 0xad, 0xca, 0xfe, 0, 1, 2, 3]);
     let stuck = stuck.map(ToOwned::to_owned);
-    let ending = Ending { steps: 18_204, messages: 2_311, stuck, not_expressible: false };
+    let ending = Ending { steps: 18_204, messages: 2_311, stuck, ..Ending::default() };
     let (engine, engine_name) = ("event 0.1.0", "event");
     let setting = Setting::default();
     Run { plan, engine, engine_name, history, trace_hash, setting, judgement, ending }
@@ -317,6 +317,22 @@ pub fn unknown() -> Run {
     let plan = plan(Fence::Off, Micros::from_secs(5), Vec::new());
     let mut writer = Writer { lease_us: 5_000_000, ..Writer::default() };
     writer.at(900_000).passes_by("app-1/1", "redis-1");
+    let history = writer.at(10_100_000).end(1, &[]);
+    judged(plan, history)
+}
+
+/// Two servers' programs end by themselves, and nothing starts them again.
+pub fn ended() -> Run {
+    let plan = plan(Fence::Off, Micros::from_secs(5), Vec::new());
+    let mut writer = Writer { lease_us: 5_000_000, ..Writer::default() };
+    writer.at(900_000).passes_by("app-1/1", "redis-1");
+    for (node, how) in [
+        ("redis-1", "its append-only file cannot be synchronised"),
+        ("redis-2", "its master writes what it cannot keep"),
+    ] {
+        let ended = What::ProgramEnded { how: how.to_owned() };
+        writer.at(writer.now_us + 100_000).say(node, ended);
+    }
     let history = writer.at(10_100_000).end(1, &[]);
     judged(plan, history)
 }

@@ -2,8 +2,11 @@
 //! every text keeps.
 
 use crate::check::Verdict;
+use crate::engine::Engine;
+use crate::engine::event::EventEngine;
+use crate::engine::turmoil::Turmoil;
 use crate::hunt::Summary;
-use crate::plan::ClockPlan;
+use crate::plan::{ClockPlan, Fence, Seed, scenario};
 use crate::report::block::{Failure, failure_block_in};
 use crate::report::demonstration::{Shown, demonstration};
 use crate::report::layout::{WIDTH, width};
@@ -12,9 +15,9 @@ use crate::report::story::{MOST_STEPS, Mark, Story};
 use crate::report::subject::Subject;
 use crate::report::table::{Tally, summary_in};
 use crate::report::{json, sample};
-use crate::storm::Run;
 use crate::storm::confirm::Confirmation;
 use crate::storm::repeat::{Difference, Repetition};
+use crate::storm::{self, Run};
 
 const REPRODUCE: &str = "LOCKSTORM_SEED=0x5eed00000000002a cargo test survives_failover";
 
@@ -49,7 +52,8 @@ fn block(run: &Run, charset: Charset) -> String {
 fn not_run() -> Run {
     let clause = "a one-way cut that delivers after the heal";
     let mut run = sample::not_judged(Verdict::NotExpressible, clause);
-    run.engine = "turmoil 0.7.2";
+    (run.engine, run.engine_name) = ("turmoil 0.7.2", "turmoil");
+    run.ending.steps = 0;
     run
 }
 
@@ -133,6 +137,28 @@ fn two_runs_that_differ() {
 fn runs_that_say_nothing() {
     let blocks = [sample::inert(), sample::unknown(), not_run(), broken(), sample::safe()]
         .map(|run| block(&run, Charset::Unicode));
+    insta::assert_snapshot!(blocks.join("\n\n"));
+}
+
+/// Whatever ended them, what can be done about it is told once.
+#[test]
+fn programs_that_ended_by_themselves() {
+    insta::assert_snapshot!(block(&sample::ended(), Charset::Unicode));
+}
+
+/// Only an engine that can do more is a mend for what an engine cannot do.
+#[test]
+fn what_cannot_be_expressed_is_told_with_a_mend_that_helps() {
+    let mut plan = scenario::default_plan("zookeeper-three", "zookeeper", Fence::Off).unwrap();
+    plan.seed = Seed(0x5eed_0000_0000_002a);
+    // No interposer is linked to this test.
+    let senseless =
+        [&EventEngine as &dyn Engine, &Turmoil::default()].map(|engine| storm::run(&plan, engine));
+    let clause = "a pause of app-1, where a task spawned past its host at src/lock.rs:12:9 runs on";
+    let mut strangers = sample::not_judged(Verdict::NotExpressible, clause);
+    strangers.ending.steps = 812;
+    let [one, other] = senseless;
+    let blocks = [one, other, strangers].map(|run| block(&run, Charset::Unicode));
     insta::assert_snapshot!(blocks.join("\n\n"));
 }
 

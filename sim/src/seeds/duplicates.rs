@@ -1,7 +1,8 @@
 //! Kept plans that show the same failure.
 //!
-//! Two files are duplicates when their storms are of one scenario and one fence and fail
-//! with one [`Signature`]. Which of them is the smallest is a matter of faults, clients,
+//! Two files are duplicates when their storms are of one scenario and one fence, their servers
+//! keep the same on their disks, and they fail with one [`Signature`]: what a restart loses
+//! without a disk, and what it loses of a file that is synchronised now and then, are two stories. Which of them is the smallest is a matter of faults, clients,
 //! units and duration, in this order; the others can go. Only what is known to be unsafe
 //! is looked at: a regression is a bug of its own, and a lesson is told.
 
@@ -21,6 +22,8 @@ pub struct Likeness {
     pub scenario: String,
     /// The fence.
     pub fence: Fence,
+    /// What Redis servers keep on their disks, by its name.
+    pub persistence: &'static str,
     /// What it fails with.
     pub signature: Signature,
 }
@@ -29,7 +32,8 @@ impl Likeness {
     /// Of a run; `None` where it does not fail.
     pub fn of(run: &Run) -> Option<Likeness> {
         let (scenario, fence) = (run.plan.scenario.clone(), run.plan.fence);
-        Some(Likeness { scenario, fence, signature: Signature::of(run)? })
+        let persistence = run.plan.topology.persistence.name();
+        Some(Likeness { scenario, fence, persistence, signature: Signature::of(run)? })
     }
 }
 
@@ -80,4 +84,27 @@ pub fn groups(seeds: &Path) -> Result<Vec<Group>, PlanError> {
 fn size(plan: &Plan) -> (usize, usize, usize, u32, u64) {
     let Plan { faults, clocks, topology, workload, duration, .. } = plan;
     (faults.len(), clocks.len(), topology.app_nodes().len(), workload.units, duration.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same power cut, once of a server that keeps nothing and once of one that keeps a file:
+    /// two stories with one signature.
+    #[test]
+    fn what_servers_keep_on_their_disks_makes_two_stories() {
+        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../seeds/known-unsafe");
+        let seeds = tempfile::tempdir().unwrap();
+        let shelf = seeds.path().join("known-unsafe");
+        std::fs::create_dir(&shelf).unwrap();
+        for id in ["redis-fair-amnesiac-restart-001", "redis-fair-power-cut-001"] {
+            let name = format!("{id}.toml");
+            std::fs::copy(kept.join(&name), shelf.join(&name)).unwrap();
+        }
+        let groups = groups(seeds.path()).unwrap();
+        let [one, other] = &groups[..] else { panic!("{groups:?}") };
+        assert_eq!(one.likeness.signature, other.likeness.signature);
+        assert!(one.others.is_empty() && other.others.is_empty(), "{groups:?}");
+    }
 }

@@ -24,7 +24,7 @@ use lockstorm::lock::{Grant, Guard, GuardBackend, Lock, LockError, Owner, Releas
 
 use super::postgres as database;
 use super::scene::REDIS_PORT;
-use crate::engine::shims;
+use crate::engine::shims::{self, Refusal};
 use crate::plan::scenario::{LOCKS, Needs, READ_LOCK, find_lock};
 use crate::plan::{self, Fence, Micros, Plan};
 use crate::planted;
@@ -142,9 +142,8 @@ pub fn quorum(plan: &Plan) -> u16 {
     if needs == Ok(Needs::Independent) { plan.topology.redis / 2 + 1 } else { 1 }
 }
 
-/// Why the plan's lock cannot be put through a storm by this program, with the mend; `None`
-/// if it can.
-pub fn refusal(plan: &Plan) -> Option<String> {
+/// Why the plan's lock cannot be put through a storm by this program; `None` if it can.
+pub fn refusal(plan: &Plan) -> Option<Refusal> {
     let lock = find_lock(&plan.lock.name).ok()?;
     (lock.needs == Needs::Ensemble).then(shims::refusal)?
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use lockstorm::lock::redis::AGAIN;
+use lockstorm::lock::redis::OWNER_NUMBER_SEPARATOR;
 use lockstorm::stock::{Decided, Decision, StockObserver};
 
 use super::conductor::Conductor;
@@ -238,7 +238,7 @@ impl RedisWatch {
     /// Who a record names. An attempt that asked more than once may have numbered its names.
     fn owner(&self, bytes: &[u8]) -> Name {
         let text = String::from_utf8_lossy(bytes);
-        let numbered = text.rsplit_once(AGAIN).filter(|(owner, number)| {
+        let numbered = text.rsplit_once(OWNER_NUMBER_SEPARATOR).filter(|(owner, number)| {
             number.parse::<u64>().is_ok() && Attempt::parse(owner).is_some()
         });
         let owner = numbered.map_or(&*text, |(owner, _)| owner);

@@ -47,10 +47,10 @@ impl Ours {
         Ours { port, config, gate, task: tokio::spawn(server.run_on(listener)) }
     }
 
-    /// Waits until it has ended by itself.
-    pub async fn ended(self) {
+    /// Waits until it has ended by itself: `Err` says why, `Ok` that it was shut down.
+    pub async fn ended(self) -> std::io::Result<()> {
         let limit = Duration::from_secs(10);
-        let _ = tokio::time::timeout(limit, self.task).await.expect("it ends").unwrap();
+        tokio::time::timeout(limit, self.task).await.expect("it ends").unwrap()
     }
 
     /// Ends it as a crash of its process does.
@@ -264,6 +264,24 @@ pub fn words(line: &str) -> Vec<Vec<u8>> {
     decoder.feed(b"\n");
     let arguments = decoder.decode().expect("balanced quotes").expect("a line");
     arguments.iter().map(<[u8]>::to_vec).collect()
+}
+
+/// What a server has counted of commands and errors, in order of names: without times, and
+/// without `INFO`, which a test that waits asks for as often as it must.
+pub async fn counted(port: u16) -> Vec<String> {
+    let reply = Client::connect(port).await.line("INFO commandstats errorstats").await;
+    let text = String::from_utf8_lossy(reply.text().expect("a text")).into_owned();
+    let is_count = |line: &&str| line.starts_with("cmdstat_") || line.starts_with("errorstat_");
+    let lines = text.lines().filter(is_count).filter(|line| !line.starts_with("cmdstat_info:"));
+    let mut lines: Vec<String> = lines
+        .map(|line| {
+            let fields: Vec<&str> =
+                line.split(',').filter(|field| !field.starts_with("usec")).collect();
+            fields.join(",")
+        })
+        .collect();
+    lines.sort();
+    lines
 }
 
 /// Repeats `probe` until it gives something, for at most 20 s.

@@ -29,7 +29,7 @@
 //! what a majority granted, if less than the lease has passed meanwhile. What is left of
 //! the lease, less the drift allowance, is for how long. Otherwise all are told to forget
 //! it, and it is tried again after a time with jitter, under another name
-//! ([`AGAIN`]): a release that the network held up, of a round that was given
+//! ([`OWNER_NUMBER_SEPARATOR`]): a release that the network held up, of a round that was given
 //! up, must not delete the vote that a later round has won at the same server. (The
 //! implementations that people use write one name in all rounds of an acquire.) A release
 //! goes to all. Three ways are told:
@@ -67,7 +67,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::AGAIN;
+use super::OWNER_NUMBER_SEPARATOR;
 use super::connection::Unanswered;
 use super::endpoint::Endpoint;
 use super::failure::Failure;
@@ -304,9 +304,14 @@ impl GuardBackend for Majority {
     }
 }
 
-/// In whose name a round asks, after so many that were given up.
+/// In whose name a round asks, after so many that were given up. The first asks in the owner's
+/// own, unless that could be read as some other owner's with a number: no two rounds of any two
+/// owners may have one name.
 fn voter(owner: &Owner, before: u64) -> Owner {
-    if before == 0 { owner.clone() } else { Owner::named(format!("{owner}{AGAIN}{before}")) }
+    if before == 0 && !owner.as_str().contains(OWNER_NUMBER_SEPARATOR) {
+        return owner.clone();
+    }
+    Owner::named(format!("{owner}{OWNER_NUMBER_SEPARATOR}{before}"))
 }
 
 /// More than half.
@@ -447,6 +452,18 @@ mod tests {
     fn each_round_has_a_name_of_its_own() {
         let owner = Owner::named("a");
         assert_eq!([0, 1, 2].map(|before| voter(&owner, before).to_string()), ["a", "a#1", "a#2"]);
+    }
+
+    /// A caller names owners as it likes, also as if they were numbered.
+    #[test]
+    fn no_round_of_one_owner_has_the_name_of_another_owners() {
+        let owners = ["a", "a#", "a#0", "a#1", "a#1#1", "a#1#0", "#", "", "#1"];
+        let names: std::collections::BTreeSet<String> = owners
+            .iter()
+            .flat_map(|owner| (0..4).map(|before| voter(&Owner::named(*owner), before)))
+            .map(|voter| voter.to_string())
+            .collect();
+        assert_eq!(names.len(), owners.len() * 4);
     }
 
     #[tokio::test]

@@ -42,9 +42,8 @@
 //! - In all the ways of [`redis`](super).
 //! - **A message that is lost** (a connection that breaks, a failover) costs a waiter the
 //!   time to its next poll.
-//! - **A release that is not answered** may arrive at any time. Whoever enters after it has
-//!   another name in the record ([`AGAIN`](super::AGAIN)), which it does not delete; if it
-//!   never arrives, its owner waits for the end of the lease as everybody does.
+//! - **A release that is not answered** and arrives after its owner was let in again, on
+//!   another connection, deletes the new record.
 //! - **One owner in two places**: two programs that use one owner's name are one holder.
 
 mod holds;
@@ -165,18 +164,13 @@ impl Shared {
         let records = &self.records;
         let live = records.connection().ready().await?;
         let held = (key.to_owned(), owner.clone());
-        let field = {
-            let mut holds = self.holds();
-            holds.enter(&held);
-            holds.field(&held)
-        };
+        self.holds().enter(&held);
         let mut unsettled = Unsettled::new(records.host(), {
             let (shared, live, held) = (self.clone(), live.clone(), held.clone());
-            let field = field.clone();
             move || -> BoxFuture<'static, ()> {
                 shared.holds().turn_back(&held);
                 Box::pin(async move {
-                    let _ = shared.leave(Some(live), &held, &field).await;
+                    let _ = shared.leave(Some(live), &held).await;
                 })
             }
         });
@@ -184,7 +178,7 @@ impl Shared {
         let tokens = records.options().fencing == Fencing::Counter;
         let mut multiplexed = live.multiplexed();
         let mut invocation = self.enter.key(key);
-        invocation.key(script::token_key(key)).arg(&field);
+        invocation.key(script::token_key(key)).arg(owner.as_str());
         invocation.arg(records.options().lease_ms()).arg(u8::from(tokens));
         let request = invocation.invoke_async::<Value>(&mut multiplexed);
         let answer = records.connection().run(&live, request).await;
@@ -229,34 +223,25 @@ impl Shared {
 
     /// Leaves until as many holds are left as there should be: whether there were more.
     /// On `live`, where this cannot overtake what was sent before, while it is open.
-    async fn leave(
-        &self,
-        live: Option<Arc<Live>>,
-        held: &Held,
-        field: &str,
-    ) -> Result<bool, Failure> {
+    async fn leave(&self, live: Option<Arc<Live>>, held: &Held) -> Result<bool, Failure> {
         let connection = self.records.connection();
         let live = match live.filter(|live| live.is_open()) {
             Some(live) => live,
             None => connection.ready().await?,
         };
-        let left = connection.run(&live, self.leave_on(&live, held, field)).await;
-        if matches!(left, Err(Failure::NoReply { .. })) {
-            self.holds().may_come_late();
-        }
-        left
+        connection.run(&live, self.leave_on(&live, held)).await
     }
 
     /// How many are left is read when it is sent, and again if the server did not know the
     /// script: the owner may have entered meanwhile.
-    async fn leave_on(&self, live: &Live, held: &Held, field: &str) -> RedisResult<bool> {
-        let (key, _) = held;
+    async fn leave_on(&self, live: &Live, held: &Held) -> RedisResult<bool> {
+        let (key, owner) = held;
         let mut multiplexed = live.multiplexed();
         let mut loaded = false;
         loop {
-            let left = self.holds().left_as(held, field);
+            let left = self.holds().left(held);
             let mut command = redis::cmd("EVALSHA");
-            command.arg(self.leave.get_hash()).arg(1).arg(key).arg(field);
+            command.arg(self.leave.get_hash()).arg(1).arg(key).arg(owner.as_str());
             command.arg(left).arg(script::channel(key));
             match command.query_async::<u64>(&mut multiplexed).await {
                 Err(error)
@@ -307,17 +292,16 @@ struct Inside {
 impl GuardBackend for Inside {
     fn release(&mut self) -> BoxFuture<'static, Release> {
         let (shared, held) = (self.shared.clone(), self.held.clone());
-        let field = shared.holds().field(&held);
         if !shared.holds().leave(&held, self.generation) {
             // What the owner may hold since is not this guard's.
             return Box::pin(std::future::ready(Release::NotHeld));
         }
         Box::pin(async move {
-            let mut left = shared.leave(None, &held, &field).await;
+            let mut left = shared.leave(None, &held).await;
             if matches!(&left, Err(failure) if failure.is_read_only()) {
                 // Refused by a master that was demoted meanwhile: nothing happened, and a
                 // new connection may find the new one.
-                left = shared.leave(None, &held, &field).await;
+                left = shared.leave(None, &held).await;
             }
             match left {
                 Ok(true) => Release::Released,

@@ -17,6 +17,7 @@ use super::command::run_again;
 use super::keyspace::{Key, Value};
 use super::replication::Replication;
 use super::state::{Client, Shared, State};
+use super::statistics::Statistics;
 
 /// The type of key that is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,17 +144,23 @@ pub(super) fn time_out(waiting: &mut Waiting, replication: &Replication, client:
     unblock(waiting, client);
 }
 
+/// Has the command for which a client waited fail.
+pub(super) fn refuse(statistics: &mut Statistics, client: &mut Client, failure: &[u8]) {
+    statistics.answer(failure);
+    statistics.fail(client.last_place, 1);
+    client.push(|mail| mail.error(failure));
+}
+
 /// Ends all waiting with an error and the connections with it: this server is a master no
 /// more.
 pub(super) fn refuse_all(state: &mut State) {
-    let State { clients, waiting, .. } = state;
+    const FAILURE: &[u8] = b"UNBLOCKED force unblock from blocking operation, instance state \
+                             changed (master -> replica?)";
+    let State { clients, waiting, statistics, .. } = state;
     for client in clients.values_mut().filter(|client| client.blocked.is_some()) {
-        client.push(|mail| {
-            mail.error(
-                b"UNBLOCKED force unblock from blocking operation, instance state changed \
-                  (master -> replica?)",
-            );
-        });
+        // The failure of whatever made it a replica, as Redis counts.
+        statistics.answer(FAILURE);
+        client.push(|mail| mail.error(FAILURE));
         client.closing = true;
         unblock(waiting, client);
     }
@@ -203,7 +210,7 @@ fn serve(shared: &Arc<Shared>, state: &mut State, id: u64, database: usize, key:
     }
     let Some(mut client) = state.clients.remove(&id) else { return };
     if is_lost {
-        client.push(|mail| mail.error(b"UNBLOCKED the stream key no longer exists"));
+        refuse(&mut state.statistics, &mut client, b"UNBLOCKED the stream key no longer exists");
         unblock(&mut state.waiting, &mut client);
     } else if let Some(blocked) = client.blocked.take() {
         let is_served = match &*blocked {

@@ -60,17 +60,18 @@ use super::codec::number::parse_integer;
 use super::codec::{Arguments, ReplyEncoder};
 use super::observe::Origin;
 use super::state::{Answers, Client, Next, Shared, State};
+use super::statistics::Place;
 use keyspace_access::Pending;
 
 pub(super) use checks::{MASTER_DOWN, check_write, is_out_of_memory, is_stale};
 pub(super) use keyspace_access::expire_due;
 
 use checks::check;
-pub(super) use table::is_command;
+pub(super) use table::{COUNTED, is_command};
 
 use table::{
-    COMMANDS, Command, DENY_OOM, MAY_REPLICATE, NO_MULTI, NO_QUEUE, NO_SCRIPT, OF_SUBSCRIBER,
-    WHILE_BUSY, WHILE_STALE, WRITE, check_subcommand, find,
+    COMMANDS, Command, DENY_OOM, MAY_REPLICATE, NO_MULTI, NO_QUEUE, NO_SCRIPT, Named,
+    OF_SUBSCRIBER, WHILE_BUSY, WHILE_STALE, WRITE, find, named,
 };
 
 /// The text of an error reply, its code first.
@@ -238,17 +239,24 @@ fn execute_and_answer(
     reply: &mut ReplyEncoder,
 ) {
     eviction::make_room(shared, state, client);
-    let command = match check(shared, state, client, arguments) {
-        Ok(command) => command,
+    let named = named(arguments);
+    let place = named.as_ref().ok().map(|named| named.place);
+    let checked = named.and_then(|named| {
+        check(shared, state, client, &named, arguments)?;
+        Ok(named)
+    });
+    let Named { command, place, .. } = match checked {
+        Ok(named) => named,
         Err(failure) => {
             let failure = fail_transaction(state, client, arguments, failure);
+            state.statistics.reject(place, &failure.0);
             reply.error(&failure.0);
             return;
         }
     };
-    client.last_command = command.name;
+    (client.last_command, client.last_place) = (command.name, place);
     if client.transaction.is_some() && command.flags & NO_QUEUE == 0 {
-        transaction::queue(shared, client, arguments, reply);
+        transaction::queue(shared, state, client, arguments, reply);
         return;
     }
     let mut pending = Pending::default();
@@ -265,7 +273,7 @@ fn execute_and_answer(
         is_of_script: false,
         ready: None,
     };
-    run(&mut call, command);
+    run(&mut call, command, place);
     if state.busy.is_some() {
         // Its effects go nowhere until it ends, and it does not.
         drop(pending);
@@ -310,7 +318,7 @@ pub(super) fn run_again(
     arguments: Arguments<'_>,
     key: &[u8],
 ) -> bool {
-    let Some(command) = find(&arguments[0]) else { return false };
+    let Ok(Named { command, place, .. }) = named(arguments) else { return false };
     let mut pending = Pending::default();
     let mut reply = ReplyEncoder::new(client.protocol);
     reply.set_limit(shared.settings.output_limit_bytes);
@@ -327,7 +335,7 @@ pub(super) fn run_again(
         is_of_script: false,
         ready: Some(key),
     };
-    run(&mut call, command);
+    run(&mut call, command, place);
     pending.flush(shared, state);
     client.write_offset = state.replication.offset;
     if client.next.take().is_some() {
@@ -340,13 +348,16 @@ pub(super) fn run_again(
     true
 }
 
-fn run(call: &mut Call<'_>, command: &Command) {
+fn run(call: &mut Call<'_>, command: &Command, place: Place) {
     let length = call.reply.bytes().len();
     let mail = call.client.mailbox.bytes().len();
+    call.state.statistics.begin();
     if let Err(failure) = (command.run)(call) {
         call.reply.bytes_mut().truncate(length);
         call.reply.error(&failure.0);
+        call.state.statistics.answer_failure(&failure.0);
     }
+    call.state.statistics.end(place, call.ready.is_some());
     // What the client heard of its own doing comes before the answer, if there is one.
     if call.client.answers == Answers::All && call.client.mailbox.bytes().len() > mail {
         let heard = call.client.mailbox.bytes_mut().split_off(mail);
@@ -361,10 +372,36 @@ pub(super) fn execute_for_script(
     read_only: bool,
     memory: &mut ScriptMemory,
 ) -> Outcome {
-    let Some(command) = find(&call.arguments[0]) else {
-        return Err("ERR Unknown Redis command called from script".into());
+    let Ok(named) = named(call.arguments) else {
+        let failure = Failure::from("ERR Unknown Redis command called from script");
+        call.state.statistics.reject(None, &failure.0);
+        return Err(failure);
     };
-    if !command.accepts(call.arguments.len()) {
+    let Named { command, place, .. } = named;
+    if let Err(failure) = check_for_script(call, &named, read_only, memory) {
+        call.state.statistics.reject(Some(place), &failure.0);
+        return Err(failure);
+    }
+    call.name = command.name;
+    call.state.statistics.begin();
+    let outcome = (command.run)(call);
+    let statistics = &mut call.state.statistics;
+    if let Err(failure) = &outcome {
+        statistics.answer_failure(&failure.0);
+    }
+    statistics.end(place, false);
+    outcome
+}
+
+/// Everything that is checked before a script's command is run.
+fn check_for_script(
+    call: &Call<'_>,
+    named: &Named,
+    read_only: bool,
+    memory: &mut ScriptMemory,
+) -> Outcome {
+    let command = named.command;
+    if named.check_arity(call.arguments.len()).is_err() {
         return Err("ERR Wrong number of args calling Redis command from script".into());
     }
     if command.flags & NO_SCRIPT != 0 && !call.state.allows_all_in_scripts {
@@ -383,8 +420,7 @@ pub(super) fn execute_for_script(
         }
         memory.has_written = true;
     }
-    call.name = command.name;
-    (command.run)(call)
+    Ok(())
 }
 
 /// What a script may still do to the memory.

@@ -300,6 +300,7 @@ impl Connection {
                 }
                 Err(error) => {
                     if let Some(text) = error.reply() {
+                        state.statistics.answer(&text);
                         reply.error(&text);
                     }
                     break Some(Next::Close);

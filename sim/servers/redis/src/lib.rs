@@ -11,7 +11,7 @@
 //! - [`codec`]: the protocol as bytes.
 //! - `state`: what is in memory, under one mutex; `keyspace`, `script`, `rdb`: parts of it.
 //! - [`Persistence`] (in `persistence`): what is kept on the machine's disk.
-//! - `pubsub`, `blocking`: who listens, who waits.
+//! - `pubsub`, `blocking`: who listens, who waits; `statistics`: what is counted of commands.
 //! - `command`: the commands; `connection`: one client; `replication`: masters and replicas.
 //!
 //! It is not a cluster: who becomes master is decided elsewhere, as in Redis.
@@ -33,6 +33,7 @@ pub mod sentinel;
 mod server;
 mod settings;
 mod state;
+mod statistics;
 
 pub use gate::ReplicationGate;
 pub use persistence::{AppendFsync, Persistence, SAVE_RULES, SaveRule};

@@ -38,7 +38,7 @@ pub(super) use self::reload::{load_append_only, reload, sleep};
 
 use self::append::{AppendFile, Phase};
 use self::snapshot::Snapshots;
-use super::blocking::{Blocked, block, unblock};
+use super::blocking::{Blocked, block, refuse, unblock};
 use super::state::{Client, Next, Shared, State};
 use lockstorm_machine::disk::Files;
 
@@ -349,12 +349,12 @@ fn occupy(
     shared.spawn("redis-disk", id, async move {
         let answer = job.await;
         let mut state = own.lock();
-        let State { clients, waiting, .. } = &mut *state;
+        let State { clients, waiting, statistics, .. } = &mut *state;
         if let Some(client) = asked_by.and_then(|id| clients.get_mut(&id)) {
-            client.push(|mail| match &answer {
-                Ok(text) => mail.simple(text.as_bytes()),
-                Err(text) => mail.error(text.as_bytes()),
-            });
+            match &answer {
+                Ok(text) => client.push(|mail| mail.simple(text.as_bytes())),
+                Err(text) => refuse(statistics, client, text.as_bytes()),
+            }
             unblock(waiting, client);
         }
         own.thread.go_on();

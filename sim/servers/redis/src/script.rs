@@ -305,7 +305,16 @@ impl Engine {
     ) -> Outcome {
         let Script { function, flags } = script;
         let was_out = is_out_of_memory(call.shared, call.state, call.client);
-        check_flags(call, flags, read_only, was_out)?;
+        if let Err(failure) = check_flags(call, flags, was_out) {
+            // Redis asks before it calls the command, but of one in `EXEC`.
+            if call.may_block && flags.is_some() {
+                call.state.statistics.refuse();
+            }
+            return Err(failure);
+        }
+        if read_only && flags.is_some_and(|flags| !flags.no_writes) {
+            return Err("ERR Can not execute a script with write flag using *_ro command.".into());
+        }
         let allow_oom = flags.is_some_and(|flags| flags.allow_oom);
         let mut run = Run {
             read_only: read_only || flags.is_some_and(|flags| flags.no_writes),
@@ -397,10 +406,21 @@ impl Engine {
                 let value = values.next().unwrap_or(Value::Nil);
                 let resp3 = self.run_state.resp3.load(Ordering::Relaxed);
                 let elements = self.instructions / ELEMENT_INSTRUCTIONS;
-                convert::reply(call.reply, &value, resp3, elements)
+                let statistics = &mut call.state.statistics;
+                let replied = convert::reply(call.reply, statistics, &value, resp3, elements);
+                if replied.is_err() {
+                    statistics.forget_repeated();
+                }
+                replied
             }
-            Some(Value::Boolean(false)) => Err(run_error(name, values)),
-            _ => Err([&b"ERR "[..], &run_error(name, values).0].concat().into()),
+            Some(Value::Boolean(false)) => {
+                let (failure, is_counted) = run_error(name, values);
+                if is_counted {
+                    call.state.statistics.repeat();
+                }
+                Err(failure)
+            }
+            _ => Err([&b"ERR "[..], &run_error(name, values).0.0].concat().into()),
         }
     }
 }
@@ -443,7 +463,7 @@ struct Run {
 }
 
 /// A script that says what it does is refused before it begins.
-fn check_flags(call: &Call<'_>, flags: Option<Flags>, read_only: bool, was_out: bool) -> Outcome {
+fn check_flags(call: &Call<'_>, flags: Option<Flags>, was_out: bool) -> Outcome {
     if is_stale(call.state) && !flags.is_some_and(|flags| flags.allow_stale) {
         return Err(MASTER_DOWN.into());
     }
@@ -451,9 +471,6 @@ fn check_flags(call: &Call<'_>, flags: Option<Flags>, read_only: bool, was_out: 
     if !flags.no_writes {
         // Redis asks for the role before it looks at the command's own kind.
         check_write(call.shared, call.state, call.client)?;
-        if read_only {
-            return Err("ERR Can not execute a script with write flag using *_ro command.".into());
-        }
     }
     if was_out && !flags.no_writes && !flags.allow_oom {
         return Err(OUT_OF_MEMORY.into());
@@ -461,8 +478,9 @@ fn check_flags(call: &Call<'_>, flags: Option<Flags>, read_only: bool, was_out: 
     Ok(())
 }
 
-/// The message, the source and the line of a script's error, as Redis words them.
-fn run_error(name: &[u8], mut values: impl Iterator<Item = Value>) -> Failure {
+/// The message, the source and the line of a script's error, as Redis words them; and whether
+/// it is the error of a command, counted already.
+fn run_error(name: &[u8], mut values: impl Iterator<Item = Value>) -> (Failure, bool) {
     let text_of = |value: Option<Value>| match value {
         Some(Value::String(text)) => Some(text.as_bytes().to_vec()),
         Some(Value::Integer(integer)) => Some(integer.to_string().into_bytes()),
@@ -473,6 +491,7 @@ fn run_error(name: &[u8], mut values: impl Iterator<Item = Value>) -> Failure {
     let mut message = text_of(values.next()).unwrap_or_else(|| b"ERR unknown error".to_vec());
     let source = text_of(values.next());
     let line = text_of(values.next());
+    let is_counted = matches!(values.next(), Some(Value::Boolean(true)));
     if let Some((source, line)) = source.zip(line) {
         message.extend_from_slice(b" script: ");
         message.extend_from_slice(name);
@@ -482,7 +501,7 @@ fn run_error(name: &[u8], mut values: impl Iterator<Item = Value>) -> Failure {
         message.extend_from_slice(&line);
         message.push(b'.');
     }
-    message.into()
+    (message.into(), is_counted)
 }
 
 /// `#!lua flags=…`. The line stays as an empty one, so that line numbers are right.

@@ -28,6 +28,7 @@ use super::replication::{FollowerLink, Replication};
 use super::script::Engine;
 use super::script::functions::Functions;
 use super::settings::{ConfigFile, Master, Settings};
+use super::statistics::{Place, Statistics};
 
 /// How many databases there are (`databases`).
 pub(super) const DATABASES: usize = 16;
@@ -195,6 +196,8 @@ pub(super) struct State {
     pub(super) busy: Option<Busy>,
     /// Whether scripts may call what is not for them (`DEBUG SET-DISABLE-DENY-SCRIPTS`).
     pub(super) allows_all_in_scripts: bool,
+    /// What is counted of commands and errors.
+    pub(super) statistics: Statistics,
 }
 
 impl State {
@@ -219,6 +222,7 @@ impl State {
             parameters: BTreeMap::new(),
             busy: None,
             allows_all_in_scripts: false,
+            statistics: Statistics::default(),
         }
     }
 
@@ -440,6 +444,8 @@ pub(super) struct Client {
     pub(super) connected_at: Duration,
     pub(super) active_at: Duration,
     pub(super) last_command: &'static str,
+    /// Where that one is counted: it may fail after it has waited.
+    pub(super) last_place: Place,
     /// What `REPLCONF` said of the replica that this connection is to become.
     pub(super) listening_port: u16,
     pub(super) announced_ip: Option<String>,
@@ -470,6 +476,7 @@ impl Client {
             connected_at: now,
             active_at: now,
             last_command: "NULL",
+            last_place: Place::default(),
             listening_port: 0,
             announced_ip: None,
             query_bytes: 0,

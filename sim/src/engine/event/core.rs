@@ -176,6 +176,7 @@ impl Core {
             messages: state.network.messages(),
             stuck: state.stuck.clone().or(stuck),
             not_expressible: self.world.not_expressible().is_some(),
+            mend: None,
         }
     }
 

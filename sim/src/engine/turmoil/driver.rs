@@ -78,7 +78,7 @@ pub(super) fn drive(engine: Turmoil, stage: Stage) -> Ending {
         Some(format!("a task panicked as it was dropped: {}", panic_message(&*payload)))
     });
     let not_expressible = network.world.not_expressible().is_some();
-    Ending { steps, messages: network.messages(), stuck, not_expressible }
+    Ending { steps, messages: network.messages(), stuck, not_expressible, mend: None }
 }
 
 fn build<'a>(engine: Turmoil, network: &Network, ends_at_us: u64) -> Sim<'a> {

@@ -44,23 +44,12 @@ pub(super) fn tell(block: &mut Block<'_>, failure: &Failure<'_>) {
 }
 
 fn unknown(judgement: &Judgement, history: &History) -> (String, Vec<String>) {
-    let mut missing = Vec::new();
     let mut mends = Vec::new();
-    for event in history.iter() {
-        let What::ProgramEnded { how } = &event.what else { continue };
-        let started = |later: &&Event| {
-            later.id > event.id
-                && later.node == event.node
-                && matches!(later.what, What::NodeStarted { .. })
-        };
-        if history.iter().find(started).is_some() {
-            continue;
-        }
-        let at = Micros(event.at_us);
-        missing.push(format!("{} ended by itself after {at} ({how})", event.node));
+    let mut missing = ended_for_good(history);
+    if !missing.is_empty() {
         mends.push(
-            "a server that cannot write ends, and nothing starts it again: end the fault of its \
-             disk sooner, or strike fewer of them"
+            "a program that ends by itself stays so until a crash of its node is over: have what \
+             made it end strike later, end sooner or strike fewer nodes"
                 .to_owned(),
         );
     }
@@ -130,6 +119,25 @@ fn unknown(judgement: &Judgement, history: &History) -> (String, Vec<String>) {
     (format!("Nothing can be said of this run: {}.", missing.join("; ")), mends)
 }
 
+/// Whose programs ended by themselves and were not started again, and why.
+fn ended_for_good(history: &History) -> Vec<String> {
+    let is_for_good = |event: &Event| {
+        !history.iter().any(|later| {
+            later.id > event.id
+                && later.node == event.node
+                && matches!(later.what, What::NodeStarted { .. })
+        })
+    };
+    let ended = history.iter().filter_map(|event| match &event.what {
+        What::ProgramEnded { how } if is_for_good(event) => {
+            let at = Micros(event.at_us);
+            Some(format!("{} ended by itself after {at} ({how})", event.node))
+        }
+        _ => None,
+    });
+    ended.collect()
+}
+
 const INERT_MEND: &str = "anchor a fault to an event that happens (after = \"app-1 acquire 2 \
                           applied\"), or move it to where its nodes have something to do";
 
@@ -180,9 +188,18 @@ pub(super) fn inert_faults(judgement: &Judgement, plan: &Plan, most: usize) -> V
 fn not_expressible(failure: &Failure<'_>) -> (String, Vec<String>) {
     let run = failure.run;
     let clause = run.ending.stuck.as_deref().unwrap_or("a part of the plan");
-    let sentence =
-        format!("{} cannot do what the plan asks: {clause}. Nothing was run.", run.engine);
-    (sentence, vec!["run it on the engine that can do all of it: --engine event".to_owned()])
+    // Some of it shows only as the plan is run.
+    let how_far = if run.ending.steps == 0 { "Nothing was run" } else { "The run ended there" };
+    let sentence = format!("{} cannot do what the plan asks: {clause}. {how_far}.", run.engine);
+    let mend = match &run.ending.mend {
+        Some(mend) => mend,
+        None if run.engine_name == "event" => {
+            "whose a task is, is known of those that are spawned through the host: use \
+             Host::spawn, or leave out the fault that strikes beside others"
+        }
+        None => "run it on the engine that can do all of it: --engine event",
+    };
+    (sentence, vec![mend.to_owned()])
 }
 
 fn internal(failure: &Failure<'_>) -> (String, Vec<String>) {

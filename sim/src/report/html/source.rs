@@ -54,7 +54,7 @@ impl<'a> Source<'a> {
             is_ours: true,
             engine: run.engine.to_owned(),
             trace: run.trace_hash.to_string(),
-            stuck: run.ending.stuck.clone(),
+            stuck: run.ending.told(),
             file: None,
             reproduce: Some(failure.reproduce),
             repetition: failure.repetition,

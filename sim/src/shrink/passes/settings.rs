@@ -1,6 +1,6 @@
 //! Fewer clients and servers, and knobs as the scenario has them.
 
-use crate::plan::{Plan, file, scenario};
+use crate::plan::{Plan, Struck, scenario};
 use crate::shrink::replay::Search;
 
 /// Fewer clients, the last first. Whoever stays keeps its name, and so its draws; gaps are
@@ -61,8 +61,10 @@ fn fewer_in_the_ensemble(search: &mut Search<'_>) {
     let plan = search.plan().clone();
     let all = plan.topology.zookeeper_nodes();
     let named = |node: &&String| {
-        let text = file::write_faults(&plan.faults);
-        let in_fault = text.contains(&format!("\"{node}\""));
+        let in_fault = plan.faults.iter().any(|fault| match fault.kind.struck() {
+            Struck::Node(struck) => struck == *node,
+            Struck::Sides(from, to) => from.contains(*node) || to.contains(*node),
+        });
         in_fault || plan.clocks.iter().any(|clock| clock.node == **node)
     };
     let (mut first, others): (Vec<&String>, Vec<&String>) = all.iter().partition(named);

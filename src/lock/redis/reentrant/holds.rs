@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::lock::Owner;
-use crate::lock::redis::AGAIN;
 
 /// Who holds what: the key, and the owner.
 pub(super) type Held = (String, Owner);
@@ -27,9 +26,6 @@ pub(super) struct Generation(u64);
 pub(super) struct Holds {
     /// No number is given twice.
     last: u64,
-    /// How many releases were not answered. Each may still arrive, so that whoever enters
-    /// afterwards does so under another name.
-    unanswered: u64,
     holds: BTreeMap<Held, Hold>,
 }
 
@@ -37,8 +33,6 @@ pub(super) struct Holds {
 #[derive(Clone, Copy, Debug)]
 struct Hold {
     generation: Generation,
-    /// How many releases had not been answered when it began: part of its name at the server.
-    after: u64,
     /// How many guards of this generation are out.
     guards: u64,
     /// How many attempts may have been sent and are not settled.
@@ -106,22 +100,6 @@ impl Holds {
         true
     }
 
-    /// A release was not answered: it may arrive at any time.
-    pub(super) fn may_come_late(&mut self) {
-        self.unanswered += 1;
-    }
-
-    /// The owner's field in the record, for those that are in or on their way.
-    pub(super) fn field(&self, held: &Held) -> String {
-        let after = self.holds.get(held).map_or(self.unanswered, |hold| hold.after);
-        after_unanswered(&held.1, after)
-    }
-
-    /// How many holds the server should count under this field.
-    pub(super) fn left_as(&self, held: &Held, field: &str) -> u64 {
-        if self.field(held) == field { self.left(held) } else { 0 }
-    }
-
     /// How many holds the server should count: guards, and attempts under way.
     pub(super) fn left(&self, held: &Held) -> u64 {
         self.holds.get(held).map_or(0, |hold| hold.guards + hold.entering)
@@ -135,11 +113,11 @@ impl Holds {
 
     /// The owner's hold, of a generation of its own if there is none.
     fn hold(&mut self, held: &Held) -> &mut Hold {
-        let (last, after) = (&mut self.last, self.unanswered);
+        let last = &mut self.last;
         self.holds.entry(held.clone()).or_insert_with(|| {
             *last += 1;
             let generation = Generation(*last);
-            Hold { generation, after, guards: 0, entering: 0, deadline: Duration::ZERO }
+            Hold { generation, guards: 0, entering: 0, deadline: Duration::ZERO }
         })
     }
 
@@ -148,11 +126,6 @@ impl Holds {
             self.holds.remove(held);
         }
     }
-}
-
-/// Until a release has not been answered, the owner's own name.
-fn after_unanswered(owner: &Owner, after: u64) -> String {
-    if after == 0 { owner.as_str().to_owned() } else { format!("{owner}{AGAIN}{after}") }
 }
 
 #[cfg(test)]
@@ -225,21 +198,6 @@ mod tests {
         let (inner, lost) = enter(&mut holds, 2, 10);
         assert!(lost && holds.deadline(&held(), outer).is_none());
         assert_eq!(holds.deadline(&held(), inner), Some(Duration::from_secs(20)));
-    }
-
-    #[test]
-    fn who_enters_after_an_unanswered_release_has_another_name() {
-        let mut holds = Holds::default();
-        let (first, _) = enter(&mut holds, 1, 0);
-        holds.may_come_late();
-        let before = holds.field(&held());
-        assert_eq!(before, "a");
-        assert!(holds.leave(&held(), first));
-        enter(&mut holds, 1, 1);
-        let (_, lost) = enter(&mut holds, 2, 2);
-        assert_eq!((holds.field(&held()), lost), ("a#1".to_owned(), false));
-        // What comes late, or is asked again, concerns the first alone.
-        assert_eq!((holds.left_as(&held(), &before), holds.left_as(&held(), "a#1")), (0, 2));
     }
 
     #[test]

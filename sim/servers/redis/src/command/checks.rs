@@ -98,13 +98,11 @@ pub(super) fn check(
     shared: &Shared,
     state: &State,
     client: &Client,
+    named: &Named,
     arguments: Arguments<'_>,
-) -> Result<&'static Command, Failure> {
-    let command = find(&arguments[0]).ok_or_else(|| unknown(arguments))?;
-    if !command.accepts(arguments.len()) {
-        return Err(wrong_arity(command.name));
-    }
-    check_subcommand(command.name, arguments)?;
+) -> Outcome {
+    named.check_arity(arguments.len())?;
+    let command = named.command;
     if command.flags & NO_MULTI != 0 && client.transaction.is_some() {
         return Err("ERR Command not allowed inside a transaction".into());
     }
@@ -125,6 +123,5 @@ pub(super) fn check(
         )
         .into());
     }
-    check_state(state, client, command, arguments.get(1))?;
-    Ok(command)
+    check_state(state, client, command, arguments.get(1))
 }

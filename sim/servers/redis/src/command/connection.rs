@@ -220,14 +220,17 @@ fn unblock(call: &mut Call<'_>) -> Outcome {
         Some(_) => return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into()),
     };
     let id = u64::try_from(call.integer(2)?).unwrap_or(0);
-    let State { clients, waiting, replication, .. } = &mut *call.state;
+    let State { clients, waiting, replication, statistics, .. } = &mut *call.state;
     let client = clients.get_mut(&id).filter(|client| client.blocked.is_some());
     call.reply.integer(i64::from(client.is_some()));
     let Some(client) = client else { return Ok(()) };
     if with_error {
-        client.push(|mail| mail.error(b"UNBLOCKED client unblocked via CLIENT UNBLOCK"));
+        let failure = b"UNBLOCKED client unblocked via CLIENT UNBLOCK";
+        blocking::refuse(statistics, client, failure);
         blocking::unblock(waiting, client);
     } else {
+        // Redis counts that as a failure, too.
+        statistics.fail(client.last_place, 1);
         blocking::time_out(waiting, replication, client);
     }
     Ok(())

@@ -6,8 +6,10 @@ use super::super::persistence::Child;
 use super::super::pubsub::Space;
 use super::super::script::functions::Functions;
 use super::super::state::{Role, Shared, State};
+use super::super::statistics::Count;
 
 use super::server::{eviction_policy, maxmemory};
+use super::table::name_at;
 
 type Section = fn(&mut String, &Shared, &State);
 
@@ -18,17 +20,26 @@ const SECTIONS: &[(&str, Section)] = &[
     ("persistence", persistence),
     ("stats", stats),
     ("replication", replication),
+    ("commandstats", commandstats),
+    ("errorstats", errorstats),
     ("cluster", cluster),
     ("keyspace", keyspace),
 ];
 
-/// The sections named (in lower case), or all.
+/// Told only when it is asked for, or all is.
+const SELDOM: &str = "commandstats";
+
+/// The sections named (in lower case), or those that are told when none is.
 pub(in super::super) fn text(shared: &Shared, state: &State, wanted: &[Vec<u8>]) -> String {
-    let all = wanted.is_empty()
-        || wanted.iter().any(|name| matches!(name.as_slice(), b"all" | b"default" | b"everything"));
+    let is_wanted = |words: &[&[u8]]| wanted.iter().any(|name| words.contains(&name.as_slice()));
+    let all = is_wanted(&[b"all", b"everything"]);
+    let default = all || wanted.is_empty() || is_wanted(&[b"default"]);
     let mut text = String::new();
     for (name, section) in SECTIONS {
-        if all || wanted.iter().any(|wanted| wanted == name.as_bytes()) {
+        if all
+            || default && *name != SELDOM
+            || wanted.iter().any(|wanted| wanted == name.as_bytes())
+        {
             if !text.is_empty() {
                 text.push_str("\r\n");
             }
@@ -142,6 +153,7 @@ fn persistence(text: &mut String, _: &Shared, state: &State) {
 
 fn stats(text: &mut String, _: &Shared, state: &State) {
     lines!(text, "Stats",
+        "total_error_replies": state.statistics.answered(),
         "sync_full": state.replication.full_syncs,
         "sync_partial_ok": state.replication.partial_syncs,
         "sync_partial_err": 0,
@@ -215,6 +227,33 @@ fn replication(text: &mut String, shared: &Shared, state: &State) {
         u8::from(replication.is_fed()),
         shared.settings.backlog_bytes,
     );
+}
+
+fn commandstats(text: &mut String, _: &Shared, state: &State) {
+    text.push_str("# Commandstats\r\n");
+    for (place, count) in state.statistics.counts() {
+        let Some((name, word)) = name_at(place) else { continue };
+        // Browsers say these, and are sent away.
+        if matches!(name, "host:" | "post") {
+            continue;
+        }
+        let (bar, word) = word.map_or(("", ""), |word| ("|", word));
+        let Count { calls, rejected, failed } = count;
+        let _ = write!(
+            text,
+            "cmdstat_{name}{bar}{word}:calls={calls},usec=0,usec_per_call=0.00,\
+             rejected_calls={rejected},failed_calls={failed}\r\n",
+        );
+    }
+}
+
+fn errorstats(text: &mut String, _: &Shared, state: &State) {
+    text.push_str("# Errorstats\r\n");
+    for (code, count) in state.statistics.errors() {
+        // What would end the name, or the line, is shown as something else.
+        let shown = String::from_utf8_lossy(code).replace(['#', ':', '\n', '\r'], "_");
+        let _ = write!(text, "errorstat_{shown}:count={count}\r\n");
+    }
 }
 
 fn cluster(text: &mut String, _: &Shared, _: &State) {

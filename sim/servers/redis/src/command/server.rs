@@ -154,7 +154,10 @@ pub(super) fn config(call: &mut Call<'_>) -> Outcome {
             }
         }
         b"set" if count >= 4 => config_set(call)?,
-        b"resetstat" if count == 2 => call.reply.ok(),
+        b"resetstat" if count == 2 => {
+            call.state.statistics.reset();
+            call.reply.ok();
+        }
         b"rewrite" if count == 2 => call.reply.ok(),
         name @ (b"get" | b"set" | b"resetstat" | b"rewrite") => {
             return Err(call.wrong_arity_of(&String::from_utf8_lossy(name)));

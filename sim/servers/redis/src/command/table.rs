@@ -3,6 +3,7 @@
 //!
 //! Order of things: the flags, [`Command`], the table, the commands of two words, [`find`].
 
+use super::super::statistics::Place;
 use super::*;
 
 /// Changes keys: refused on replicas.
@@ -23,6 +24,8 @@ pub(super) const NO_MULTI: u16 = 64;
 pub(super) const WHILE_BUSY: u16 = 128;
 /// Taken from a replica that has lost its master and is not to answer with what is old.
 pub(super) const WHILE_STALE: u16 = 256;
+/// Said in two words: each second word is a command of its own.
+pub(super) const TWO_WORDS: u16 = 512;
 
 pub(in super::super) struct Command {
     pub(in super::super) name: &'static str,
@@ -30,6 +33,8 @@ pub(in super::super) struct Command {
     pub(super) arity: i16,
     pub(super) flags: u16,
     pub(super) run: fn(&mut Call<'_>) -> Outcome,
+    /// Which of the table it is.
+    index: u16,
 }
 
 impl Command {
@@ -45,8 +50,17 @@ fn accepts(arity: i16, count: usize) -> bool {
 
 macro_rules! commands {
     ($($name:literal $arity:literal $flags:expr, $run:path;)*) => {
-        &[$(Command { name: $name, arity: $arity, flags: $flags, run: $run }),*]
+        &numbered([$(Command { name: $name, arity: $arity, flags: $flags, run: $run, index: 0 }),*])
     };
+}
+
+const fn numbered<const COUNT: usize>(mut commands: [Command; COUNT]) -> [Command; COUNT] {
+    let mut index = 0;
+    while index < COUNT {
+        commands[index].index = index as u16;
+        index += 1;
+    }
+    commands
 }
 
 /// All commands by name.
@@ -68,10 +82,10 @@ pub(super) static COMMANDS: &[Command] = commands! {
     "bzmpop" -5 WRITE, sorted_set::bzmpop;
     "bzpopmax" -3 WRITE | NO_SCRIPT, sorted_set::bzpopmax;
     "bzpopmin" -3 WRITE | NO_SCRIPT, sorted_set::bzpopmin;
-    "client" -2 NO_SCRIPT | WHILE_STALE, connection::client;
-    "cluster" -2 NO_SCRIPT, server::cluster;
-    "command" -1 WHILE_STALE, server::command;
-    "config" -2 NO_SCRIPT | WHILE_STALE, server::config;
+    "client" -2 NO_SCRIPT | WHILE_STALE | TWO_WORDS, connection::client;
+    "cluster" -2 NO_SCRIPT | TWO_WORDS, server::cluster;
+    "command" -1 WHILE_STALE | TWO_WORDS, server::command;
+    "config" -2 NO_SCRIPT | WHILE_STALE | TWO_WORDS, server::config;
     "copy" -3 WRITE | DENY_OOM, keys_more::copy;
     "dbsize" 1 0, keys::dbsize;
     "debug" -2 NO_SCRIPT | WHILE_STALE, debug::debug;
@@ -94,7 +108,7 @@ pub(super) static COMMANDS: &[Command] = commands! {
     "fcall_ro" -3 NO_SCRIPT | WHILE_STALE, functions::fcall_ro;
     "flushall" -1 WRITE, keys::flushall;
     "flushdb" -1 WRITE, keys::flushdb;
-    "function" -2 NO_SCRIPT | WHILE_BUSY | WHILE_STALE, functions::function;
+    "function" -2 NO_SCRIPT | WHILE_BUSY | WHILE_STALE | TWO_WORDS, functions::function;
     "get" 2 0, string::get;
     "getbit" 3 0, bitmap::getbit;
     "getdel" 2 WRITE, string::getdel;
@@ -143,7 +157,7 @@ pub(super) static COMMANDS: &[Command] = commands! {
     "mset" -3 WRITE | DENY_OOM, string::mset;
     "msetnx" -3 WRITE | DENY_OOM, string::msetnx;
     "multi" 1 NO_SCRIPT | NO_QUEUE | WHILE_BUSY | WHILE_STALE, transaction::multi;
-    "object" -2 0, keys_more::object;
+    "object" -2 TWO_WORDS, keys_more::object;
     "persist" 2 WRITE, expiry::persist;
     "pexpire" -3 WRITE, expiry::pexpire;
     "pexpireat" -3 WRITE, expiry::pexpireat;
@@ -155,7 +169,7 @@ pub(super) static COMMANDS: &[Command] = commands! {
     "psync" -3 NO_SCRIPT | NO_MULTI, replication::psync;
     "pttl" 2 0, expiry::pttl;
     "publish" 3 MAY_REPLICATE | WHILE_STALE, pubsub::publish;
-    "pubsub" -2 WHILE_STALE, pubsub::pubsub;
+    "pubsub" -2 WHILE_STALE | TWO_WORDS, pubsub::pubsub;
     "punsubscribe" -1 NO_SCRIPT | OF_SUBSCRIBER | WHILE_STALE, pubsub::punsubscribe;
     "quit" -1 NO_SCRIPT | NO_QUEUE | OF_SUBSCRIBER | WHILE_BUSY | WHILE_STALE, connection::quit;
     "randomkey" 1 0, keys_more::randomkey;
@@ -174,7 +188,7 @@ pub(super) static COMMANDS: &[Command] = commands! {
     "save" 1 NO_SCRIPT | NO_MULTI, persistence::save;
     "scan" -2 0, scan::scan;
     "scard" 2 0, set::scard;
-    "script" -2 NO_SCRIPT | WHILE_BUSY | WHILE_STALE, scripting::script;
+    "script" -2 NO_SCRIPT | WHILE_BUSY | WHILE_STALE | TWO_WORDS, scripting::script;
     "sdiff" -2 0, set::sdiff;
     "sdiffstore" -3 WRITE | DENY_OOM, set::sdiffstore;
     "select" 2 WHILE_STALE, connection::select;
@@ -222,8 +236,8 @@ pub(super) static COMMANDS: &[Command] = commands! {
     "xautoclaim" -6 WRITE, stream_group::xautoclaim;
     "xclaim" -6 WRITE, stream_group::xclaim;
     "xdel" -3 WRITE, stream::xdel;
-    "xgroup" -2 WRITE, stream_group::xgroup;
-    "xinfo" -2 0, stream_info::xinfo;
+    "xgroup" -2 WRITE | TWO_WORDS, stream_group::xgroup;
+    "xinfo" -2 TWO_WORDS, stream_info::xinfo;
     "xlen" 2 0, stream::xlen;
     "xpending" -3 0, stream_group::xpending;
     "xrange" -4 0, stream::xrange;
@@ -283,6 +297,38 @@ static SUBCOMMANDS: &[(&str, &[(&str, i16)])] = &[
             ("unblock", -3),
         ],
     ),
+    (
+        "cluster",
+        &[
+            ("addslots", -3),
+            ("addslotsrange", -4),
+            ("bumpepoch", 2),
+            ("count-failure-reports", 3),
+            ("countkeysinslot", 3),
+            ("delslots", -3),
+            ("delslotsrange", -4),
+            ("failover", -2),
+            ("flushslots", 2),
+            ("forget", 3),
+            ("getkeysinslot", 4),
+            ("help", 2),
+            ("info", 2),
+            ("keyslot", 3),
+            ("links", 2),
+            ("meet", -4),
+            ("myid", 2),
+            ("nodes", 2),
+            ("replicas", 3),
+            ("replicate", 3),
+            ("reset", -2),
+            ("saveconfig", 2),
+            ("set-config-epoch", 3),
+            ("setslot", -4),
+            ("shards", 2),
+            ("slaves", 3),
+            ("slots", 2),
+        ],
+    ),
     ("command", &[("count", 2), ("docs", -2), ("info", -2)]),
     ("config", &[("get", -3), ("resetstat", 2), ("rewrite", 2), ("set", -4)]),
     ("object", &[("encoding", 3), ("freq", 3), ("idletime", 3), ("refcount", 3)]),
@@ -308,17 +354,80 @@ static SUBCOMMANDS: &[(&str, &[(&str, i16)])] = &[
     ("script", &[("exists", -3), ("flush", -2), ("kill", 2), ("load", 3)]),
 ];
 
-pub(super) fn check_subcommand(name: &str, arguments: Arguments<'_>) -> Outcome {
-    let Some((_, known)) = SUBCOMMANDS.iter().find(|(container, _)| *container == name) else {
-        return Ok(());
-    };
-    let Some(given) = arguments.get(1) else { return Ok(()) };
-    let found = known.iter().find(|(word, _)| given.eq_ignore_ascii_case(word.as_bytes()));
-    let Some((word, arity)) = found else { return Err(unknown_subcommand(name, arguments)) };
-    if accepts(*arity, arguments.len()) {
-        return Ok(());
+/// How many commands are counted: those of the table, and then each one of two words.
+pub(in super::super) const COUNTED: usize = {
+    let mut count = COMMANDS.len();
+    let mut container = 0;
+    while container < SUBCOMMANDS.len() {
+        count += SUBCOMMANDS[container].1.len();
+        container += 1;
     }
-    Err(wrong_arity(&format!("{name}|{word}")))
+    count
+};
+
+/// The command that is meant.
+#[derive(Clone, Copy)]
+pub(super) struct Named {
+    pub(super) command: &'static Command,
+    /// The second word, of a command of two that has it, and its arity.
+    word: Option<(&'static str, i16)>,
+    /// Where it is counted.
+    pub(super) place: Place,
+}
+
+impl Named {
+    /// Refuses so many arguments, if it does not take them.
+    pub(super) fn check_arity(&self, count: usize) -> Outcome {
+        let name = self.command.name;
+        match self.word {
+            Some((word, arity)) if !accepts(arity, count) => {
+                Err(wrong_arity(&format!("{name}|{word}")))
+            }
+            None if !self.command.accepts(count) => Err(wrong_arity(name)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The command that is meant by these arguments.
+///
+/// # Errors
+/// When there is none.
+pub(super) fn named(arguments: Arguments<'_>) -> Result<Named, Failure> {
+    let command = find(&arguments[0]).ok_or_else(|| unknown(arguments))?;
+    let of_table = Named { command, word: None, place: Place(command.index) };
+    if command.flags & TWO_WORDS == 0 {
+        return Ok(of_table);
+    }
+    let Some(given) = arguments.get(1) else { return Ok(of_table) };
+    let mut index = COMMANDS.len();
+    for (container, words) in SUBCOMMANDS {
+        if *container != command.name {
+            index += words.len();
+            continue;
+        }
+        let found = words.iter().position(|(word, _)| given.eq_ignore_ascii_case(word.as_bytes()));
+        let Some(found) = found else { break };
+        return Ok(Named { word: Some(words[found]), place: place(index + found), command });
+    }
+    Err(unknown_subcommand(command.name, arguments))
+}
+
+fn place(index: usize) -> Place {
+    // There are some hundred.
+    Place(u16::try_from(index).unwrap_or(u16::MAX))
+}
+
+/// The name of what is counted there, as `INFO` has it.
+pub(super) fn name_at(Place(index): Place) -> Option<(&'static str, Option<&'static str>)> {
+    let index = usize::from(index);
+    if let Some(command) = COMMANDS.get(index) {
+        return Some((command.name, None));
+    }
+    let mut words = SUBCOMMANDS
+        .iter()
+        .flat_map(|(container, words)| words.iter().map(|(word, _)| (*container, Some(*word))));
+    words.nth(index - COMMANDS.len())
 }
 
 /// Whether there is a command of this name.
@@ -368,7 +477,19 @@ mod tests {
                 Some(command.name)
             );
         }
+        let flagged = COMMANDS.iter().filter(|command| command.flags & TWO_WORDS != 0);
+        let mut containers: Vec<&str> = SUBCOMMANDS.iter().map(|(name, _)| *name).collect();
+        containers.sort_unstable();
+        assert_eq!(flagged.map(|command| command.name).collect::<Vec<_>>(), containers);
         assert!(find(b"").is_none());
         assert!(find(&[b'a'; 100]).is_none());
+    }
+
+    #[test]
+    fn everything_that_is_counted_has_a_name_of_its_own() {
+        let names: std::collections::BTreeSet<_> =
+            (0..COUNTED).map(|index| name_at(place(index)).unwrap()).collect();
+        assert_eq!(names.len(), COUNTED);
+        assert_eq!(name_at(place(COUNTED)), None);
     }
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::super::codec::{Arguments, ReplyEncoder};
 use super::super::observe::Origin;
-use super::super::state::{Client, Shared, Transaction, Watcher};
-use super::{Call, Outcome, WRITE, check_write, find, run};
+use super::super::state::{Client, Shared, State, Transaction, Watcher};
+use super::{Call, Named, Outcome, WRITE, check_write, find, named, run};
 
 pub(super) fn multi(call: &mut Call<'_>) -> Outcome {
     if call.client.transaction.is_some() {
@@ -20,6 +20,7 @@ pub(super) fn multi(call: &mut Call<'_>) -> Outcome {
 /// Keeps a command for `EXEC`.
 pub(super) fn queue(
     shared: &Shared,
+    state: &mut State,
     client: &mut Client,
     arguments: Arguments<'_>,
     reply: &mut ReplyEncoder,
@@ -37,7 +38,9 @@ pub(super) fn queue(
         transaction.failed = true;
         transaction.commands.clear();
         transaction.bytes = 0;
-        reply.error(b"ERR transaction exceeds the limit of the query buffer");
+        let failure = b"ERR transaction exceeds the limit of the query buffer";
+        state.statistics.answer(failure);
+        reply.error(failure);
         return;
     }
     if !transaction.failed {
@@ -62,6 +65,7 @@ pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
     let touched = watched_key_changed(call);
     call.state.unwatch(call.client);
     if let Some(failure) = first_refusal(call, &transaction) {
+        call.state.statistics.refuse();
         return Err(failure);
     }
     if transaction.failed {
@@ -74,7 +78,7 @@ pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
     call.reply.array(transaction.commands.len());
     for command in &transaction.commands {
         let arguments = command.borrow();
-        let Some(found) = find(&arguments[0]) else { continue };
+        let Ok(Named { command: found, place, .. }) = named(arguments) else { continue };
         let mut inner = Call {
             shared: call.shared,
             state: &mut *call.state,
@@ -88,7 +92,7 @@ pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
             is_of_script: false,
             ready: None,
         };
-        run(&mut inner, found);
+        run(&mut inner, found, place);
     }
     Ok(())
 }

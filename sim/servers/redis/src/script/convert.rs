@@ -5,6 +5,7 @@ use mlua::{Lua, Table, Value};
 use super::super::codec::number::{general, parse_integer};
 use super::super::codec::{OwnedArguments, ReplyEncoder};
 use super::super::command::{Failure, Outcome};
+use super::super::statistics::Statistics;
 
 /// How deep tables may nest in a reply; deeper ones are answered with an error, as
 /// Redis does when its Lua stack is full.
@@ -148,15 +149,18 @@ impl<'a> Parser<'a> {
 /// tables and what is in them.
 pub(super) fn reply(
     reply: &mut ReplyEncoder,
+    statistics: &mut Statistics,
     value: &Value,
     resp3: bool,
     elements: u64,
 ) -> Outcome {
-    Writer { reply, resp3, elements }.append(value, 0)
+    Writer { reply, statistics, resp3, elements }.append(value, 0)
 }
 
 struct Writer<'a> {
     reply: &'a mut ReplyEncoder,
+    /// Of the errors that it answers.
+    statistics: &'a mut Statistics,
     resp3: bool,
     /// How many more there may be.
     elements: u64,
@@ -183,7 +187,9 @@ impl Writer<'_> {
 
     fn append_table(&mut self, table: &Table, depth: usize) -> Outcome {
         if depth >= DEPTH_MAX {
-            self.reply.error(b"ERR reached lua stack limit");
+            let failure = b"ERR reached lua stack limit";
+            self.statistics.answer(failure);
+            self.reply.error(failure);
             return Ok(());
         }
         if self.append_line(table)? || self.append_wrapped(table, depth)? {
@@ -204,6 +210,11 @@ impl Writer<'_> {
     /// `{err=…}` and `{ok=…}`. False: it is neither.
     fn append_line(&mut self, table: &Table) -> Result<bool, Failure> {
         if let Value::String(text) = table.raw_get("err")? {
+            // It is so of what `redis.call` has raised, unless the script did it.
+            match table.raw_get("ignore_error_stats_update")? {
+                Value::Boolean(true) => self.statistics.repeat(),
+                _ => self.statistics.answer(&text.as_bytes()),
+            }
             self.reply.error(&text.as_bytes());
             return Ok(true);
         }

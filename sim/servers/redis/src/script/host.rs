@@ -24,7 +24,11 @@ pub(super) struct RunState {
 
 /// An error that a script meets, its code first.
 #[derive(Debug)]
-struct Raised(Vec<u8>);
+struct Raised {
+    text: Vec<u8>,
+    /// It is a command's, and was counted.
+    is_counted: bool,
+}
 
 /// An error of a library, which is a text without a code to those who catch it.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +37,7 @@ struct RaisedByLibrary(String);
 
 impl std::fmt::Display for Raised {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{}", self.0.escape_ascii())
+        write!(formatter, "{}", self.text.escape_ascii())
     }
 }
 
@@ -55,17 +59,18 @@ fn library_text(error: &mlua::Error) -> Option<String> {
 }
 
 fn raise<T>(text: &[u8]) -> mlua::Result<T> {
-    Err(mlua::Error::external(Raised(text.to_vec())))
+    Err(mlua::Error::external(Raised { text: text.to_vec(), is_counted: false }))
 }
 
-/// The text of what was raised by a function of ours, or by the budget.
-fn text_of(error: &mlua::Error) -> Vec<u8> {
+/// The text of what was raised by a function of ours, or by the budget, and whether it was
+/// counted as an error.
+fn text_of(error: &mlua::Error) -> (Vec<u8>, bool) {
     match error {
         mlua::Error::CallbackError { cause, .. } => text_of(cause),
-        mlua::Error::RuntimeError(text) => [b"ERR ", text.as_bytes()].concat(),
+        mlua::Error::RuntimeError(text) => ([b"ERR ", text.as_bytes()].concat(), false),
         other => match other.downcast_ref::<Raised>() {
-            Some(Raised(text)) => text.clone(),
-            None => format!("ERR {other}").into_bytes(),
+            Some(Raised { text, is_counted }) => (text.clone(), *is_counted),
+            None => (format!("ERR {other}").into_bytes(), false),
         },
     }
 }
@@ -99,9 +104,12 @@ pub(super) fn functions(
     )?;
     host.raw_set(
         "text_of",
-        lua.create_function(|lua, raised: Value| match raised {
-            Value::Error(error) => lua.create_string(text_of(&error)),
-            _ => lua.create_string("ERR unknown error"),
+        lua.create_function(|lua, raised: Value| {
+            let (text, is_counted) = match raised {
+                Value::Error(error) => text_of(&error),
+                _ => (b"ERR unknown error".to_vec(), false),
+            };
+            Ok((lua.create_string(text)?, is_counted.then_some(true)))
         })?,
     )?;
     let state = run_state.clone();
@@ -267,7 +275,9 @@ pub(super) fn command(
     match execute_for_script(&mut inner, run.read_only, &mut run.memory) {
         Ok(()) if reply.is_full() => raise(b"ERR the reply exceeds the limit of Lua's memory"),
         Ok(()) => convert::value(lua, reply.bytes(), resp3),
-        Err(failure) => raise(&failure.0),
+        Err(failure) => {
+            Err(mlua::Error::external(Raised { text: failure.0.into_owned(), is_counted: true }))
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::sync::PoisonError;
 
-use super::super::blocking::{Blocked, block, unblock};
+use super::super::blocking::{Blocked, block, refuse, unblock};
 use super::super::command::{Call, Failure, Outcome};
 use super::super::observe::Origin;
 use super::super::state::{Busy, Next, State};
@@ -70,12 +70,14 @@ pub(in super::super) fn kill(call: &mut Call<'_>, of_function: bool) -> Outcome 
     if busy.is_function != of_function {
         return Err(busy.refusal().into());
     }
-    let State { busy, clients, waiting, .. } = &mut *call.state;
+    let State { busy, clients, waiting, statistics, .. } = &mut *call.state;
     // Its client may have gone meanwhile.
     if let Some(busy) = busy.take()
         && let Some(client) = clients.get_mut(&busy.client)
     {
-        client.push(|mail| mail.error(&busy.failure.0));
+        refuse(statistics, client, &busy.failure.0);
+        // That is the script's failure, not of this command.
+        statistics.begin();
         unblock(waiting, client);
     }
     call.shared.thread.end_script();

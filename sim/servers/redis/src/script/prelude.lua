@@ -39,7 +39,11 @@ local redis = { sha1hex = host.sha1hex }
 -- What our own functions raise is opaque here; this is its text.
 local function problem_of(raised)
   if type(raised) == 'userdata' then
-    return host.library_text(raised) or { err = host.text_of(raised) }
+    local text = host.library_text(raised)
+    if text then return text end
+    local counted
+    text, counted = host.text_of(raised)
+    return { err = text, ignore_error_stats_update = counted }
   end
   return raised
 end
@@ -296,21 +300,24 @@ sealed[environment] = world
 -- rawly: no hook can stop what runs here.
 local function handler(problem)
   problem = problem_of(problem)
-  local text
+  local text, counted
   if type(problem) == 'table' then
     text = rawget(problem, 'err')
+    counted = rawget(problem, 'ignore_error_stats_update')
   else
     text = 'ERR ' .. tostring(problem)
   end
   local source, line = locate()
-  return { err = text, source = source, line = line }
+  return { err = text, source = source, line = line, ignore_error_stats_update = counted }
 end
 
 -- Nothing has handled an error when memory is short.
 local function finish(ok, result)
   names = nil
   if ok then return true, result end
-  if type(result) == 'table' then return false, result.err, result.source, result.line end
+  if type(result) == 'table' then
+    return false, result.err, result.source, result.line, result.ignore_error_stats_update
+  end
   return nil, result
 end
 

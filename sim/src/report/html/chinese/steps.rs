@@ -61,7 +61,7 @@ pub(super) const STEPS: &[Form] = &[
     ("removes {} of {} as its master did", "随主节点删除 {1} 的 {0}"),
     ("{} of {} is gone", "{1} 的 {0} 没有了"),
     ("overwritten by a full resynchronisation", "被全量同步覆盖"),
-    ("it was not on its disk", "只存在于内存中"),
+    ("it was not on its disk", "其磁盘上没有这条记录"),
     ("deleted by somebody else", "被他人删除"),
     ("overwritten by somebody else", "被他人覆盖"),
     ("becomes master at offset {}", "升为主节点，偏移量 {0}"),
