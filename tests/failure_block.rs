@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use lockstorm_sim::plan::file;
+use lockstorm_sim::seeds::SeedFile;
 use lockstorm_sim::storm::Storm;
 
 const PLAN: &str = r#"
@@ -85,6 +86,19 @@ for = "4s"
     assert!(told.contains(why), "{told}");
     let second: Vec<&str> = told.lines().filter(|line| line.contains("second holder")).collect();
     assert!(matches!(second[..], [line] if line.contains("acquire of lock:sku-42")), "{told}");
+}
+
+/// A commit that a promotion loses is the database's, whatever the lock.
+#[test]
+fn an_order_that_a_promotion_lost_is_blamed_on_it() {
+    let kept = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/seeds/known-unsafe/postgres-failover-lost-order-001.toml"
+    );
+    let text = std::fs::read_to_string(kept).unwrap();
+    let told = printed(Storm::of(SeedFile::parse(kept, &text).unwrap().plan));
+    let why: Vec<&str> = told.lines().skip_while(|line| !line.starts_with("  Why")).collect();
+    insta::assert_snapshot!(why.join("\n"));
 }
 
 /// What a server had lost is told by what it keeps.

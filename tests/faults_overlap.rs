@@ -111,13 +111,13 @@ fn a_crash_that_keeps_a_dead_node_down_for_longer_shows_when_the_first_is_over()
 #[test]
 fn of_several_crashes_of_a_dead_node_only_one_that_is_alone_in_the_end_shows() {
     // (when each begins and ends, which show)
-    let cases: [(&[(u64, u64)], &[usize]); 3] = [
+    let cases = [
         // The third ends before the second, and that before the first.
-        (&[(1_000, 6_000), (1_200, 4_000), (1_500, 2_000)], &[0]),
+        ([(1_000, 6_000), (1_200, 4_000), (1_500, 2_000)], vec![0]),
         // Each ends before the next: at the first's end two hold, at the second's one.
-        (&[(1_000, 2_000), (1_200, 4_000), (1_500, 6_000)], &[0, 2]),
+        ([(1_000, 2_000), (1_200, 4_000), (1_500, 6_000)], vec![0, 2]),
         // Without the second, the first would hold the node down for as long as it does.
-        (&[(1_000, 6_000), (1_200, 4_000), (1_500, 7_000)], &[0, 2]),
+        ([(1_000, 6_000), (1_200, 4_000), (1_500, 7_000)], vec![0, 2]),
     ];
     for (crashes, shows) in cases {
         let faults: String = crashes

@@ -11,13 +11,14 @@ use lockstorm_sim::history::{Name, Recorder};
 use lockstorm_sim::server::redis::observe::Unobserved;
 use lockstorm_sim::server::redis::sentinel::{self, MasterSettings, Sentinel};
 use lockstorm_sim::server::redis::{ConfigFile, ReplicationGate, Server, Settings};
-use lockstorm_sim::server::zookeeper;
+use lockstorm_sim::server::{postgres, zookeeper};
 
 use super::seconds;
 
 const SIMULATED_SECONDS: u64 = 60;
 const PORT: u16 = 6_379;
-/// One master, three replicas, one sentinel; or five servers of an ensemble.
+/// One master, three replicas, one sentinel; or five servers of an ensemble; or a primary and
+/// four standbys.
 const CLUSTER: u16 = 5;
 
 /// As many clusters as make so many nodes.
@@ -30,6 +31,9 @@ pub fn clusters() {
     }
     for nodes in [10_u16, 100] {
         measure("five ZooKeeper servers", (0..nodes).map(member).collect());
+    }
+    for nodes in [10_u16, 100] {
+        measure("a PostgreSQL primary, four standbys", (0..nodes).map(database).collect());
     }
     println!();
 }
@@ -71,6 +75,27 @@ fn member(node: u16) -> (String, Factory) {
         let (settings, files) = (zookeeper::Settings::default(), disk.mount(&host));
         let observer = Arc::new(zookeeper::observe::Unobserved);
         let server = zookeeper::Server::new(host, settings, ensemble, files, observer);
+        Box::pin(async move {
+            let _ = server.run().await;
+        })
+    });
+    (name, factory)
+}
+
+/// A primary, or one of its standbys, and its name.
+fn database(node: u16) -> (String, Factory) {
+    let name = |place: u16| format!("pg-{}-{place}", node / CLUSTER);
+    let mut settings = postgres::Settings::default();
+    if !node.is_multiple_of(CLUSTER) {
+        settings.primary = Some(postgres::Primary { host: name(0), port: settings.port });
+    }
+    let name = name(node % CLUSTER);
+    settings.name.clone_from(&name);
+    let disk = Disk::new(disk::Settings::default(), 1, &name);
+    let factory: Factory = Arc::new(move |host| {
+        let (settings, files) = (settings.clone(), disk.mount(&host));
+        let observer = Arc::new(postgres::observe::Unobserved);
+        let server = postgres::Server::new(host, settings, files, observer);
         Box::pin(async move {
             let _ = server.run().await;
         })

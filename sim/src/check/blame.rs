@@ -141,11 +141,13 @@ pub enum Parted {
     Answer,
     /// The servers of one ensemble do not agree on what happened.
     ServersDisagree,
+    /// What was committed was not at the server that was promoted.
+    CommitLost,
 }
 
 impl Parted {
     /// All of them.
-    pub const ALL: [Parted; 19] = [
+    pub const ALL: [Parted; 20] = [
         Parted::RecordLost,
         Parted::ExpiredEarly,
         Parted::RecordDeleted,
@@ -165,6 +167,7 @@ impl Parted {
         Parted::PassedOver,
         Parted::Answer,
         Parted::ServersDisagree,
+        Parted::CommitLost,
     ];
 
     /// Its stable name.
@@ -189,6 +192,7 @@ impl Parted {
             Parted::PassedOver => "passed-over",
             Parted::Answer => "answer",
             Parted::ServersDisagree => "servers-disagree",
+            Parted::CommitLost => "commit-lost",
         }
     }
 
@@ -219,7 +223,7 @@ pub struct Blame {
 impl Blame {
     /// Whether the lock, or its absence, is at the root of it.
     pub fn is_lock_bug(&self) -> bool {
-        !matches!(self.parted, Parted::NotALockBug | Parted::NotGranted)
+        !matches!(self.parted, Parted::NotALockBug | Parted::NotGranted | Parted::CommitLost)
     }
 
     /// All events that show it.
@@ -396,6 +400,15 @@ pub(super) fn pair(case: &Case<'_>, rows: (usize, usize), until: Moment) -> Blam
         }
     }
     Blame::default()
+}
+
+/// Blames an order that was confirmed at the beginning of `stretch` and was not in the books at
+/// its end: on a promotion in between, if there was one.
+pub(super) fn lost_commit(case: &Case<'_>, stretch: Interval) -> Blame {
+    let Some((promotion, faults)) = case.faults.promoted_behind(stretch) else {
+        return Blame::default();
+    };
+    Blame { parted: Parted::CommitLost, faults, shown_by: vec![promotion], ..Blame::default() }
 }
 
 fn beyond_promise(grant: &Grant) -> bool {

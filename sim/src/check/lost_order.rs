@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::blame;
 use super::case::{Case, MOST_OF_A_KIND};
 use super::detail::Detail;
 use super::finding::{Finding, Kind};
@@ -24,7 +25,10 @@ pub(super) fn lost_order(case: &Case<'_>) -> Vec<Finding> {
         let sale = case.sales().iter().find(|((_, of), _)| of == order).map(|(_, sale)| sale.event);
         let interval = Interval::new(Moment::of(answer), Moment::of(read));
         let detail = Detail::LostOrder { order: (*order).to_owned() };
+        let sold = sale.and_then(|sale| case.history.get(sale)).unwrap_or(answer);
+        let since = Interval::new(Moment::of(sold), Moment::of(read));
         let finding = Finding::new(case.history, Kind::LostOrder, &[], interval, detail);
+        let finding = finding.blamed(blame::lost_commit(case, since));
         found.push(finding.proved_by([answer.id, read.id].into_iter().chain(sale)));
         if found.len() == MOST_OF_A_KIND {
             break;

@@ -66,6 +66,7 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("passed-over", "others were served first", "他人被优先服务"),
     ("answer", "the answer was wrong", "应答有误"),
     ("servers-disagree", "the servers disagree", "服务器之间不一致"),
+    ("commit-lost", "a commit was lost", "提交丢失"),
     // Fault families.
     ("process-crash", "process crash", "进程崩溃"),
     ("machine-crash", "machine crash", "机器崩溃"),

@@ -80,6 +80,10 @@ pub fn why(history: &History, plan: &Plan, subject: &Subject<'_>) -> String {
             "The servers broke what their broadcast promises: whatever they say of the lock is \
              worth nothing. That is a bug of the servers, not of the lock."
         }
+        Parted::CommitLost => {
+            "The order was committed before the server that was promoted had it: replication is \
+             asynchronous, and a commit that was acknowledged may be lost. No lock keeps that."
+        }
         Parted::RecordLeft if keeps_sessions(plan) => place_left(blame),
         Parted::RecordLeft => record_left(blame, &subject.finding.detail),
     };

@@ -7,7 +7,7 @@
 use serde::Serialize;
 
 use super::FaultFamily::{
-    MachineCrash, Partition, Pause, ProcessCrash, ReplicationStall, SlowLink,
+    MachineCrash, Partition, Pause, ProcessCrash, Promote, ReplicationStall, SlowLink,
 };
 use crate::check::interval::{Interval, Moment};
 use crate::history::event::{ENSEMBLE, is_of_ensemble};
@@ -247,6 +247,18 @@ impl Faults {
             .iter()
             .filter(is_it)
             .rfind(|mark| stretch.from <= mark.moment && mark.moment <= stretch.to)
+    }
+
+    /// The last promotion within `stretch`, and what had a part in it: what kept the promoted
+    /// server from what was written at the beginning, and what promoted it.
+    pub(super) fn promoted_behind(&self, stretch: Interval) -> Option<(EventId, Vec<BlamedFault>)> {
+        let promotion = self.promotion_in(stretch, None)?;
+        let strikes = || vec![Struck::node(&promotion.node, "authority")];
+        let behind: [Group<'_>; 1] = [(&[ReplicationStall, Partition, SlowLink, Pause], strikes())];
+        let promoted: [Group<'_>; 1] = [(&[Promote], strikes())];
+        let until = Interval::new(stretch.from, promotion.moment);
+        let behind = self.pick(&behind, Interval::new(stretch.from, stretch.from));
+        Some((promotion.event, distinct([behind, self.pick(&promoted, until)])))
     }
 
     /// The last restart of `node` within `stretch`.

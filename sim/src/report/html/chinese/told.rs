@@ -154,6 +154,10 @@ pub(super) const REASONS: &[Form] = &[
         "锁告知客户端已授予，而它的服务器中没有多数执行过。",
     ),
     (
+        "The order was committed before the server that was promoted had it: replication is asynchronous, and a commit that was acknowledged may be lost. No lock keeps that.",
+        "订单提交时，后来被提升的服务器还没有它：复制是异步的，已确认的提交可能丢失。任何锁都防不住这一点。",
+    ),
+    (
         "The lock let both in; what its servers did is not in the history, so neither is the reason.",
         "锁放行了两者；历史中没有服务器一侧，也就看不到原因。",
     ),
