@@ -84,8 +84,9 @@ pub mod wait;
 pub mod watchdog;
 
 /// What stands between an owner and the number of its name in a record, where one attempt may
-/// have to write more than one ([`redlock`], in its later rounds): `app-1/3#2`. A request that
-/// the network held up names the number that it was sent for, and does nothing to a later one.
+/// have to write more than one ([`redlock`], in its later rounds, and in its first for an owner
+/// whose own name has one): `app-1/3#2`. A request that the network held up names the number that
+/// it was sent for, and does nothing to a later one.
 pub const OWNER_NUMBER_SEPARATOR: char = '#';
 
 pub use endpoint::Endpoint;

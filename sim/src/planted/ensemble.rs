@@ -37,6 +37,7 @@ pub(super) struct Ensemble {
     servers: String,
     pub command_timeout: Duration,
     session_timeout: Duration,
+    retry: Duration,
     tick: Duration,
     /// What of the timeout a holder leaves unused, parts per million.
     margin_ppm: u32,
@@ -52,6 +53,7 @@ impl Ensemble {
             servers: servers.join(","),
             command_timeout: plan.lock.command_timeout.to_duration(),
             session_timeout: plan.lock.lease.to_duration(),
+            retry: plan.lock.retry.to_duration(),
             tick: plan.topology.tick.to_duration(),
             margin_ppm: plan.lock.margin_ppm,
             current: tokio::sync::Mutex::new(None),
@@ -61,7 +63,7 @@ impl Ensemble {
     /// For how long a dead holder's lock may stay closed, as the product's lock says it.
     pub fn takeover_bound(&self) -> Duration {
         let session = self.session_timeout.clamp(2 * self.tick, 20 * self.tick);
-        session + self.tick * 3 / 2 + session * 2 / 5 + 3 * self.command_timeout
+        session + self.tick * 3 / 2 + session * 2 / 5 + 2 * self.command_timeout + self.retry
     }
 
     /// A session that is not known to be over.

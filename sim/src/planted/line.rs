@@ -61,7 +61,8 @@ pub(super) fn place_left_behind(host: &Host, plan: &Plan, half: Half) -> Arc<dyn
     Steps { leaves: false, ..Steps::SOUND }.lock(host, plan, half)
 }
 
-/// ZOOKEEPER-3162: the one before is gone, so it must be our turn: but it stood in the middle.
+/// After ZOOKEEPER-3162, where the wrong one was watched: the one before is gone, so it must be
+/// our turn, but it stood in the middle.
 pub(super) fn gone_means_ours(host: &Host, plan: &Plan, half: Half) -> Arc<dyn Lock> {
     Steps { looks_again: false, ..Steps::SOUND }.lock(host, plan, half)
 }

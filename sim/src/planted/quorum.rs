@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lockstorm::Host;
 use lockstorm::host::BoxFuture;
+use lockstorm::lock::redis::OWNER_NUMBER_SEPARATOR;
 use lockstorm::lock::{Grant, Guard, GuardBackend, Lock, LockError, Owner, Release};
 
 use super::Half;
@@ -87,11 +88,13 @@ impl ByMajority {
         patience: Duration,
     ) -> Result<Guard, LockError> {
         let Some(desk) = self.desks.first() else { return Err(LockError::Busy) };
-        let ask = Ask { key: key.to_owned(), owner: owner.clone() };
         let began = self.host.monotonic();
-        let asked_at = loop {
+        let mut round = 0;
+        let (ask, asked_at) = loop {
+            let ask = Ask { key: key.to_owned(), owner: voter(owner, round) };
+            round += 1;
             if let Some(asked_at) = self.round(desk, &ask).await? {
-                break asked_at;
+                break (ask, asked_at);
             }
             let left = patience.saturating_sub(self.host.monotonic().saturating_sub(began));
             if left.is_zero() {
@@ -103,7 +106,7 @@ impl ByMajority {
         };
         let grant = Grant {
             key: ask.key.clone(),
-            owner: ask.owner.clone(),
+            owner: owner.clone(),
             token: None,
             lease: desk.lease(),
             margin: desk.margin(),
@@ -111,6 +114,15 @@ impl ByMajority {
         };
         let votes = Votes { desks: self.desks.clone(), ask, needed: self.needed() };
         Ok(Guard::new(self.host.clone(), grant, votes))
+    }
+}
+
+/// Who asks in a round: a release of an earlier round that the network holds up must do nothing
+/// to the votes of a later one. No planted lock's owner has a number of its own.
+fn voter(owner: &Owner, round: u32) -> Owner {
+    match round {
+        0 => owner.clone(),
+        _ => Owner::named(format!("{}{OWNER_NUMBER_SEPARATOR}{round}", owner.as_str())),
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) fn deleted_by_key(host: &Host, plan: &Plan, half: Half) -> Arc<dyn Lo
     planted.lock(host, plan, half)
 }
 
-/// k8s-47671, occurrent#659: the end of the lease is written by one client's clock and compared
+/// occurrent#659: the end of the lease is written by one client's clock and compared
 /// with another's.
 pub(super) fn expiry_of_clients(host: &Host, plan: &Plan, half: Half) -> Arc<dyn Lock> {
     let planted = Steps { by_the_servers_clock: false, ..Steps::SOUND };

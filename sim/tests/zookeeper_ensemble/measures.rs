@@ -34,9 +34,9 @@ fn cluster(servers: ServerId) -> Cluster {
 ///
 /// A new session is touched once more, whatever its client does: each follower names it in its
 /// next answer to the leader's ping (`LearnerSessionTracker.commitSession`). So the last touch
-/// that counts comes later than half a tick after it was opened; or, with `opened_only`, the
-/// client says nothing after it has opened it.
-fn lives_ms(servers: ServerId, at: ServerId, opened_only: bool) -> Vec<u64> {
+/// that counts comes later than half a tick after it was opened; or, with `is_silent`, the
+/// client says nothing after it has created its znode.
+fn lives_ms(servers: ServerId, at: ServerId, is_silent: bool) -> Vec<u64> {
     let outcome: Outcome<BTreeMap<i64, u64>> = cluster(servers).run(move |place| async move {
         let mut touched = BTreeMap::new();
         let mut wires: Vec<Wire> = Vec::new();
@@ -46,13 +46,11 @@ fn lives_ms(servers: ServerId, at: ServerId, opened_only: bool) -> Vec<u64> {
             if number < SESSIONS {
                 let mut wire = place.open(at, TIMEOUT_MS).await.unwrap();
                 assert_eq!(wire.timeout_ms, TIMEOUT_MS);
-                if opened_only {
-                    touched.insert(wire.session, place.now_us());
-                }
+                touched.insert(wire.session, place.now_us());
                 wire.create(&format!("/{number}"), b"", 1).await.unwrap();
                 wires.push(wire);
             }
-            if opened_only {
+            if is_silent {
                 place.sleep_ms(97).await;
                 continue;
             }
@@ -85,9 +83,9 @@ fn an_ephemeral_znode_goes_within_its_window() {
     let tick_ms = TICK.as_millis() as u64;
     // Alone, or at the leader, every touch counts at once: timeout and up to a tick. A follower
     // tells what it has heard twice in a tick. The last touch is up to 10 ms after ours here.
-    // Of a session that says nothing, the touch of whoever opened it is the last one, or that of
+    // Of a session that says nothing more, the touch of the creation is the last one, or that of
     // a follower half a tick later.
-    for (servers, at, opened_only, more_ms) in [
+    for (servers, at, is_silent, more_ms) in [
         (1, 1, false, tick_ms),
         (3, 3, false, tick_ms),
         (3, 1, false, tick_ms * 3 / 2),
@@ -95,9 +93,9 @@ fn an_ephemeral_znode_goes_within_its_window() {
         (3, 3, true, tick_ms * 3 / 2),
         (3, 1, true, tick_ms * 3 / 2),
     ] {
-        let lives = lives_ms(servers, at, opened_only);
+        let lives = lives_ms(servers, at, is_silent);
         let (least, most) = (*lives.iter().min().unwrap(), *lives.iter().max().unwrap());
-        let what = if opened_only { "opening" } else { "last touch" };
+        let what = if is_silent { "creation" } else { "last touch" };
         println!("server {at} of {servers}: ephemerals went {least} to {most} ms after the {what}");
         assert_eq!(lives.len(), SESSIONS);
         let least_ms = TIMEOUT_MS as u64;

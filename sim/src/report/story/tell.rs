@@ -358,22 +358,25 @@ fn told(outcome: &AcquireOutcome) -> String {
     }
 }
 
+/// Where the second of two grants is told. One that no server has applied begins when its client
+/// is told of it.
+fn second_grant(history: &History, finding: &Finding) -> Option<EventId> {
+    let owners = || finding.parties.iter().map(|party| party.owner.as_str());
+    let is_applied = |owner| !told_applications(history, &BTreeSet::from([owner])).is_empty();
+    let applied = match owners().all(is_applied) {
+        true => told_applications(history, &owners().collect()).last().copied(),
+        false => None,
+    };
+    applied.or_else(|| finding.events.last().copied())
+}
+
 /// Notes what is wrong with which event of a finding.
 fn mark_finding(history: &History, finding: &Finding, wrong: &mut BTreeMap<EventId, &'static str>) {
     let owners = || finding.parties.iter().map(|party| party.owner.as_str());
     let evidence = || finding.events.iter().filter_map(|id| history.get(*id));
     let last = |is: &dyn Fn(&What) -> bool| evidence().filter(|event| is(&event.what)).last();
     let marked = match finding.kind {
-        Kind::DoubleGrant => {
-            // A grant that no server has applied begins when its client is told of it.
-            let is_applied =
-                |owner| !told_applications(history, &BTreeSet::from([owner])).is_empty();
-            let second = match owners().all(is_applied) {
-                true => told_applications(history, &owners().collect()).last().copied(),
-                false => None,
-            };
-            second.or_else(|| finding.events.last().copied()).map(|id| (id, "second holder"))
-        }
+        Kind::DoubleGrant => second_grant(history, finding).map(|id| (id, "second holder")),
         Kind::Oversell => {
             mark_sales(history, finding, wrong);
             None

@@ -113,18 +113,20 @@ impl Core {
             transaction.isolation = isolation;
         }
         if let Some(read_only) = modes.read_only {
-            if is_standby && !read_only {
-                let told = "cannot set transaction read-write mode during recovery";
-                return Err(SqlError::new("0A000", told));
-            }
+            // In the order in which `check_transaction_read_only` asks.
             let has_begun = transaction.snapshot.is_some() || transaction.command > 0;
-            if !read_only && transaction.read_only && transaction.levels.len() > 1 {
+            let opens = !read_only && (transaction.read_only || is_standby);
+            if opens && transaction.levels.len() > 1 {
                 let told = "cannot set transaction read-write mode inside a read-only transaction";
                 return Err(SqlError::new("25001", told));
             }
-            if !read_only && transaction.read_only && has_begun {
+            if opens && has_begun {
                 let told = "transaction read-write mode must be set before any query";
                 return Err(SqlError::new("25001", told));
+            }
+            if opens && is_standby {
+                let told = "cannot set transaction read-write mode during recovery";
+                return Err(SqlError::new("0A000", told));
             }
             let before = transaction.read_only;
             transaction.level().read_only_before.get_or_insert(before);
@@ -256,7 +258,10 @@ impl Core {
             above.undo.extend(level.undo);
             above.changes.extend(level.changes);
             above.parameters.extend(level.parameters);
-            above.read_only_before = above.read_only_before.or(level.read_only_before);
+            // A part that is released takes along what it said of that.
+            if let Some(before) = level.read_only_before {
+                transaction.read_only = before;
+            }
         }
         Ok(())
     }
