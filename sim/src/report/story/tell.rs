@@ -214,6 +214,8 @@ impl<'a> Teller<'a> {
                 let record = records.iter().find(|(key, _)| **key == *self.key);
                 let outcome = match record {
                     Some((key, owner)) => format!("with {key} of {owner}"),
+                    // It is about no lock.
+                    None if self.key.is_empty() => String::new(),
                     None => format!("without {}", self.key),
                 };
                 words(node, format!("becomes master at offset {offset}"), outcome)
