@@ -25,7 +25,7 @@ use ::proptest::test_runner::TestRunner;
 
 use crate::check::Verdict;
 use crate::engine::event::EventEngine;
-use crate::plan::scenario::DEFAULT_LOCK;
+use crate::plan::scenario::default_lock;
 use crate::plan::{Fence, Plan, PlanError, Seed};
 use crate::seeds::{SeedFile, Shelf, Title, check, folder};
 use crate::shrink::{Limits, shrink};
@@ -36,7 +36,7 @@ use crate::storm;
 /// # Panics
 /// When there is no such scenario.
 pub fn plans(scenario: &str) -> Plans {
-    let plans = Plans::of(scenario, DEFAULT_LOCK, Fence::Off);
+    let plans = Plans::of(scenario, default_lock(scenario), Fence::Off);
     plans.unwrap_or_else(|error| panic!("{error}"))
 }
 

@@ -23,6 +23,8 @@ pub struct Scenario {
     pub english: &'static str,
     /// The same in Chinese.
     pub chinese: &'static str,
+    /// The lock of a plan that names none.
+    pub lock: &'static str,
     /// Its clients, servers and times; the name, the lock and the seed are filled in.
     base: fn() -> (Micros, LockPlan, Topology, Workload),
 }
@@ -33,48 +35,56 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "redis-single",
         english: "one Redis server, no failover: crashes, pauses and cuts around one lock",
         chinese: "单台 Redis，无故障转移：崩溃、停顿与断网中的一把锁",
+        lock: "redis",
         base: redis_single,
     },
     Scenario {
         name: "redis-failover",
         english: "a Redis master with two replicas and three sentinels, asynchronous replication",
         chinese: "一主两从加三个哨兵，异步复制",
+        lock: "redis",
         base: redis_failover,
     },
     Scenario {
         name: "redis-long-lease",
         english: "one Redis server and leases of an hour: clocks that run apart begin to matter",
         chinese: "单台 Redis，租约长达一小时：时钟快慢开始起作用",
+        lock: "redis",
         base: redis_long_lease,
     },
     Scenario {
         name: "redlock-five",
         english: "five Redis servers that know nothing of each other: a majority holds the lock",
         chinese: "五台互不相识的 Redis：多数派持有锁",
+        lock: "redlock",
         base: redlock_five,
     },
     Scenario {
         name: "zookeeper-three",
         english: "three ZooKeeper servers, ticks of half a second, sessions of two seconds",
         chinese: "三台 ZooKeeper，心跳周期半秒，会话超时两秒",
+        lock: "zookeeper",
         base: zookeeper_three,
     },
     Scenario {
         name: "zookeeper-single",
         english: "one ZooKeeper server: sessions and their ends, restarts from its disk",
         chinese: "单台 ZooKeeper：会话及其终结、从磁盘重启",
+        lock: "zookeeper",
         base: zookeeper_single,
     },
     Scenario {
         name: "postgres-single",
         english: "one PostgreSQL server: transactions and sessions that hold locks, and their ends",
         chinese: "单台 PostgreSQL：持有锁的事务与会话及其终结",
+        lock: "pg-for-update",
         base: postgres_single,
     },
     Scenario {
         name: "postgres-failover",
         english: "a PostgreSQL primary with a standby that follows asynchronously and can be promoted",
         chinese: "PostgreSQL 一主一备，异步复制，备库可被提升",
+        lock: "pg-for-update",
         base: postgres_failover,
     },
 ];
@@ -290,8 +300,12 @@ pub const LOCKS: &[LockKind] = &[
     },
 ];
 
-/// The lock of a plan that names none.
-pub const DEFAULT_LOCK: &str = "redis";
+/// The lock of a plan of this scenario that names none; of a scenario that is not there,
+/// `redis`.
+pub fn default_lock(scenario: &str) -> &'static str {
+    let known = SCENARIOS.iter().find(|known| known.name == scenario);
+    known.map_or("redis", |known| known.lock)
+}
 
 /// The scenario of this name.
 ///

@@ -202,7 +202,7 @@ pub fn quarry(storm: &StormArguments) -> Result<Quarry, Failure> {
     }
     Ok(Quarry {
         scenario: storm.scenario.clone(),
-        lock: storm.lock.clone(),
+        lock: storm.lock(),
         fence: storm.fence.fence(),
         engine: storm.engine().name().to_owned(),
         faults: !storm.calm,
@@ -219,10 +219,11 @@ fn program() -> &'static str {
 
 /// The one line that runs this seed again.
 pub fn command_of_seed(seed: lockstorm_sim::plan::Seed, storm: &StormArguments) -> String {
-    let StormArguments { scenario, lock, fence, .. } = storm;
+    let StormArguments { scenario, fence, .. } = storm;
     format!(
-        "{} run --scenario {scenario} --lock {lock} --fence {} --seed {seed}{}",
+        "{} run --scenario {scenario} --lock {} --fence {} --seed {seed}{}",
         program(),
+        storm.lock(),
         fence.name(),
         rest(storm)
     )

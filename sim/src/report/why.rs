@@ -95,6 +95,11 @@ fn by_mechanism(history: &History, plan: &Plan, blame: &Blame) -> String {
         Mechanism::RestartedEmpty { server, then, .. } => {
             restarted::told(plan, blame, server, then.as_ref())
         }
+        Mechanism::PromotedWithout { failover } if is_of_a_session(plan) => format!(
+            "{} became primary, and the lock was in the memory of {} alone: what a session or a \
+             transaction holds is not replicated.",
+            failover.to, failover.from
+        ),
         Mechanism::PromotedWithout { failover } => promoted_without(history, blame, failover),
         Mechanism::SplitBrain { failover, .. } => split_brain(history, blame, failover),
         Mechanism::ExpiredEarly { set_at, expired_at, .. } => {
@@ -108,6 +113,11 @@ fn by_mechanism(history: &History, plan: &Plan, blame: &Blame) -> String {
             unexplained(blame.parted)
         }
     }
+}
+
+/// Whether a database's session or transaction holds the plan's lock, and no row.
+fn is_of_a_session(plan: &Plan) -> bool {
+    restarted::is_database(plan) && !plan.lock.name.starts_with("pg-lock-table")
 }
 
 fn unexplained(parted: Parted) -> String {

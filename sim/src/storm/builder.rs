@@ -24,6 +24,7 @@ use super::repeat::{self, Repetition};
 use super::{Run, engine, run_with};
 use crate::check::{Kind, Verdict};
 use crate::engine::Engine;
+use crate::plan::scenario::default_lock;
 use crate::plan::{Fence, Plan, PlanError, Seed, file};
 use crate::report::Tally;
 use crate::report::block::{Failure, failure_block};
@@ -103,12 +104,13 @@ impl Outcome {
 }
 
 impl Storm {
-    /// A storm of this scenario, with the lock `redis`, no fence, 50 seeds from 0, on
+    /// A storm of this scenario, with its own lock, no fence, 50 seeds from 0, on
     /// the event engine.
     pub fn new(scenario: impl Into<String>) -> Self {
+        let scenario = scenario.into();
         Storm {
-            scenario: scenario.into(),
-            lock: "redis".to_owned(),
+            lock: default_lock(&scenario).to_owned(),
+            scenario,
             fence: Fence::Off,
             engine: "event".to_owned(),
             first_seed: 0,

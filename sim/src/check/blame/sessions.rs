@@ -8,6 +8,9 @@
 //! the servers; the servers were struck themselves; what the holder sent was slow. A history
 //! does not say which side of a cut a node is on: that servers were parted from each other
 //! shows in a change of the leader.
+//!
+//! A database has sessions of its own, one a connection: there the server itself stands for
+//! the leader, and what breaks the connection ends the session at once.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +21,7 @@ use crate::check::grants::Grant;
 use crate::check::interval::{Interval, Moment};
 use crate::history::FaultFamily::{
     ClockRate, ClockSlew, DiskError, DiskSlow, DiskStall, MachineCrash, Partition, Pause,
-    ProcessCrash, SlowLink,
+    ProcessCrash, Reset, SlowLink,
 };
 use crate::history::event::{ENSEMBLE, is_of_ensemble};
 use crate::history::{Event, FaultFamily, Name, What};
@@ -47,27 +50,31 @@ pub(super) fn ended(
         return None;
     }
     let before = || case.history.iter().take_while(|event| event.id < expiry.id);
-    let leader = leader(before());
+    let authority = &expiry.node;
+    let is_ensemble = **authority == *ENSEMBLE;
+    let leader = if is_ensemble { leader(before()) } else { Some(authority.clone()) };
     let clock = leader.as_ref().and_then(|leader| fast_clock(before(), leader));
-    let ensemble: Name = ENSEMBLE.into();
     let since = Interval::new(grant.start().min(end), end);
     let has_changed = case.history.iter().any(|event| {
         matches!(event.what, What::Leading { .. } | What::SteppedDown { .. })
             && since.contains(Moment::of(event))
     });
     let parted: &[FaultFamily] = if has_changed { &[Partition] } else { &[] };
-    let servers = || vec![Struck::node(&ensemble, "authority")];
-    let silences: [Group<'_>; 6] = [
+    let servers = || vec![Struck::node(authority, "authority")];
+    let broken: &[FaultFamily] = if is_ensemble { &[] } else { &[Reset] };
+    let silences: [Group<'_>; 7] = [
+        (broken, vec![Struck::link(client, authority, role)]),
         (&[Pause], vec![Struck::node(client, role)]),
-        (&[Partition], vec![Struck::link(client, &ensemble, role)]),
+        (&[Partition], vec![Struck::link(client, authority, role)]),
         (&[Pause, MachineCrash, ProcessCrash], servers()),
         (parted, servers()),
-        (&[SlowLink], vec![Struck::link(client, &ensemble, role)]),
+        (&[SlowLink], vec![Struck::link(client, authority, role)]),
         (&[DiskStall, DiskError, DiskSlow], servers()),
     ];
     // What was at work at the end, before what had been so since the grant.
     let at_the_end = case.faults.pick(&silences, Interval::new(end, end));
-    let silenced = at_the_end.or_else(|| case.faults.pick(&silences, since));
+    // A reset is over at once: an earlier one broke another connection.
+    let silenced = at_the_end.or_else(|| case.faults.pick(&silences[1..], since));
     let fast = clock.zip(leader.as_ref()).and_then(|(_, leader)| {
         let groups: [Group<'_>; 1] =
             [(&[ClockRate, ClockSlew], vec![Struck::node(leader, "authority")])];

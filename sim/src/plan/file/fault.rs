@@ -381,3 +381,31 @@ fn node_line(out: &mut String, key: &str, nodes: &[String]) {
     let nodes: Vec<String> = nodes.iter().map(|node| toml_text(node)).collect();
     let _ = writeln!(out, "{key} = [{}]", nodes.join(", "));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of the book names each kind, with its own keys and no others.
+    #[test]
+    fn the_book_says_every_kind_and_its_keys() {
+        let book = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/book/src/storms.md");
+        let text = std::fs::read_to_string(book).unwrap();
+        let quoted = |cell: &str| -> Vec<String> {
+            cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+        };
+        let mut told = Vec::new();
+        for line in text.lines().filter(|line| line.starts_with("| `")) {
+            let cells: Vec<&str> = line.split('|').collect();
+            for name in quoted(cells[1]) {
+                told.push((name, quoted(cells[2])));
+            }
+        }
+        told.sort();
+        let owned = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
+        let mut known: Vec<(String, Vec<String>)> =
+            KINDS.iter().map(|kind| (kind.name.to_owned(), owned(kind.keys))).collect();
+        known.sort();
+        assert_eq!(told, known);
+    }
+}

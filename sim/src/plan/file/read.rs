@@ -72,7 +72,7 @@ fn starting_point(
             .text()
             .and_then(scenario::find_lock)
             .map_err(|complaint| at(&entry, complaint))?,
-        None => scenario::find_lock(scenario::DEFAULT_LOCK)
+        None => scenario::find_lock(scenario.lock)
             .map_err(|complaint| document.error(0..1, complaint))?,
     };
     Ok((scenario, lock))

@@ -18,7 +18,10 @@ fn scenarios() -> String {
 
 fn locks() -> String {
     let names = scenario::LOCKS.iter().map(|lock| lock.name);
-    format!("The lock under test: {} (none must fail)", names.collect::<Vec<_>>().join(", "))
+    format!(
+        "The lock under test, the scenario's own where nothing is said: {} (none must fail)",
+        names.collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// Which storm.
@@ -27,8 +30,8 @@ pub struct StormArguments {
     // The help names what there is.
     #[arg(long, default_value = "redis-failover", help = scenarios())]
     pub scenario: String,
-    #[arg(long, default_value = "redis", help = locks())]
-    pub lock: String,
+    #[arg(long, help = locks())]
+    pub lock: Option<String>,
     /// How much of the fence the stock uses.
     #[arg(long, value_enum, default_value_t = FenceArgument::Off)]
     pub fence: FenceArgument,
@@ -48,6 +51,12 @@ pub struct StormArguments {
 }
 
 impl StormArguments {
+    /// The lock that is asked for, or the scenario's own.
+    pub fn lock(&self) -> String {
+        let own = || scenario::default_lock(&self.scenario).to_owned();
+        self.lock.clone().unwrap_or_else(own)
+    }
+
     /// The engine that is asked for.
     pub fn engine(&self) -> EngineArgument {
         self.engine.unwrap_or(EngineArgument::Event)
@@ -57,7 +66,7 @@ impl StormArguments {
     pub fn of(quarry: &Quarry) -> StormArguments {
         StormArguments {
             scenario: quarry.scenario.clone(),
-            lock: quarry.lock.clone(),
+            lock: Some(quarry.lock.clone()),
             fence: match quarry.fence {
                 Fence::Off => FenceArgument::Off,
                 Fence::Write => FenceArgument::Write,

@@ -311,6 +311,12 @@ impl<'a> Teller<'a> {
             }
             Some(FaultKind::Hang { node }) => format!("the work of {node} goes on"),
             Some(FaultKind::ClockFreeze { node }) => format!("{node}'s wall clock is right again"),
+            // What was put forward goes back, and the other way round.
+            Some(FaultKind::ClockStep { node, by_us }) => {
+                let direction = if *by_us < 0 { "ahead" } else { "back" };
+                let by = Micros(by_us.unsigned_abs());
+                format!("{node}'s wall clock is set right again, {by} {direction}")
+            }
             Some(FaultKind::Partition { from, to, .. }) => {
                 format!("the network between {} and {} is whole", from.join(", "), to.join(", "))
             }

@@ -27,7 +27,7 @@ pub(super) fn without_the_count(plan: &Plan) -> &'static str {
     }
 }
 
-fn is_database(plan: &Plan) -> bool {
+pub(super) fn is_database(plan: &Plan) -> bool {
     let lock = scenario::find_lock(&plan.lock.name);
     lock.is_ok_and(|lock| lock.needs == scenario::Needs::Database)
 }

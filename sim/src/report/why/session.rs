@@ -1,10 +1,12 @@
-//! Why a holder whose session a ZooKeeper ensemble ended was not alone.
+//! Why a holder whose session its servers ended was not alone: an ensemble's leader, or a
+//! database at which each connection is a session.
 
 use crate::check::{Blame, BlamedFault};
 use crate::history::{EventId, FaultFamily, History, What};
 use crate::plan::{FaultKind, Plan, Ppm};
 
-use FaultFamily::{ClockRate, ClockSlew, Partition, Pause, SlowLink};
+use super::restarted::is_database;
+use FaultFamily::{ClockRate, ClockSlew, Partition, Pause, Reset, SlowLink};
 
 /// The sentence. `leader` ended the session, and since `clock` its clock ran fast.
 pub(super) fn ended(
@@ -42,6 +44,14 @@ pub(super) fn ended(
                  ended it, and the holder worked on."
             ),
         },
+        (Reset, _) => format!(
+            "The connection that held the lock was reset: {leader} ended its session, and the lock \
+             with it, while the holder was at work."
+        ),
+        (Partition, true) if is_database(plan) => format!(
+            "The holder was cut off from {leader} for longer than its session may be idle: it ended \
+             the session and let the next one in, and the holder went on."
+        ),
         (Partition, true) => format!(
             "The holder was cut off from the ensemble for longer than its session lasts: {leader} \
              ended the session and let the next one in, and the holder went on."
@@ -49,6 +59,10 @@ pub(super) fn ended(
         (SlowLink, true) => format!(
             "What the holder sent came so late that {leader} had ended its session and let the \
              next one in, and the holder went on."
+        ),
+        _ if is_database(plan) => format!(
+            "{leader} was struck, ended the holder's session and let the next one in, and the \
+             holder went on."
         ),
         _ => format!(
             "The servers of the ensemble were struck, and nobody kept the holder's session alive: \

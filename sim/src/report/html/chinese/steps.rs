@@ -93,6 +93,8 @@ pub(super) const STEPS: &[Form] = &[
     ("the {} of {} goes on", "{1} 的 {0} 恢复运行"),
     ("the work of {} goes on", "{0} 的业务恢复运行"),
     ("{}'s wall clock is right again", "{0} 的墙上时钟恢复正确"),
+    ("{}'s wall clock is set right again, {} ahead", "{0} 的墙上时钟被拨正，向前 {1}"),
+    ("{}'s wall clock is set right again, {} back", "{0} 的墙上时钟被拨正，向后 {1}"),
     ("the network between {} and {} is whole", "{0} 与 {1} 之间的网络恢复"),
     ("{} is started again", "{0} 重新启动"),
     ("over: {}", "结束：{0}"),

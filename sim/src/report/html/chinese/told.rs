@@ -375,6 +375,22 @@ pub(super) const REASONS: &[Form] = &[
         "持有者与集群断开的时间超过了会话超时：{0} 结束了会话并放行下一个，而持有者继续工作。",
     ),
     (
+        "{} became primary, and the lock was in the memory of {} alone: what a session or a transaction holds is not replicated.",
+        "{0} 成为主库，而锁只在 {1} 的内存中：会话或事务持有的锁不会被复制。",
+    ),
+    (
+        "The connection that held the lock was reset: {} ended its session, and the lock with it, while the holder was at work.",
+        "持锁的连接被重置：{0} 结束了它的会话，锁随之释放，而持有者还在工作。",
+    ),
+    (
+        "The holder was cut off from {} for longer than its session may be idle: it ended the session and let the next one in, and the holder went on.",
+        "持有者与 {0} 断开的时间超过了会话的空闲时限：服务器结束了会话并放行下一个，而持有者继续工作。",
+    ),
+    (
+        "{} was struck, ended the holder's session and let the next one in, and the holder went on.",
+        "{0} 遭受故障，结束了持有者的会话并放行下一个，而持有者继续工作。",
+    ),
+    (
         "What the holder sent came so late that {} had ended its session and let the next one in, and the holder went on.",
         "持有者发出的消息到得太晚，{0} 已结束其会话并放行下一个，而持有者继续工作。",
     ),
