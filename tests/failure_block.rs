@@ -88,6 +88,33 @@ for = "4s"
     assert!(matches!(second[..], [line] if line.contains("acquire of lock:sku-42")), "{told}");
 }
 
+/// At a database each connection is a session: what breaks it ends the lock at once.
+#[test]
+fn a_session_that_a_reset_ended_is_blamed_on_the_reset() {
+    let text = r#"
+schema = 1
+scenario = "postgres-failover"
+seed = "0x33"
+duration = "15s"
+
+[lock]
+name = "pg-advisory"
+
+[workload]
+deadline-check = false
+slow-per-mille = 1000
+
+[[fault]]
+kind = "reset"
+from = "app-1"
+to = "pg-1"
+after = "app-1 read 3 applied"
+"#;
+    let told = printed(Storm::of(file::parse("the test's plan", text).unwrap()));
+    let why: Vec<&str> = told.lines().skip_while(|line| !line.starts_with("  Why")).collect();
+    insta::assert_snapshot!(why.join("\n"));
+}
+
 /// A commit that a promotion loses is the database's, whatever the lock.
 #[test]
 fn an_order_that_a_promotion_lost_is_blamed_on_it() {

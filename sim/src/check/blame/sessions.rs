@@ -61,9 +61,7 @@ pub(super) fn ended(
     });
     let parted: &[FaultFamily] = if has_changed { &[Partition] } else { &[] };
     let servers = || vec![Struck::node(authority, "authority")];
-    let broken: &[FaultFamily] = if is_ensemble { &[] } else { &[Reset] };
-    let silences: [Group<'_>; 7] = [
-        (broken, vec![Struck::link(client, authority, role)]),
+    let silences: [Group<'_>; 6] = [
         (&[Pause], vec![Struck::node(client, role)]),
         (&[Partition], vec![Struck::link(client, authority, role)]),
         (&[Pause, MachineCrash, ProcessCrash], servers()),
@@ -73,8 +71,11 @@ pub(super) fn ended(
     ];
     // What was at work at the end, before what had been so since the grant.
     let at_the_end = case.faults.pick(&silences, Interval::new(end, end));
-    // A reset is over at once: an earlier one broke another connection.
-    let silenced = at_the_end.or_else(|| case.faults.pick(&silences[1..], since));
+    let silenced = at_the_end.or_else(|| case.faults.pick(&silences, since));
+    // The session was there since the grant, so a reset since then broke its connection.
+    let reset: [Group<'_>; 1] = [(&[Reset], vec![Struck::link(client, authority, role)])];
+    let broken = (!is_ensemble).then(|| case.faults.pick(&reset, since)).flatten();
+    let silenced = broken.or(silenced);
     let fast = clock.zip(leader.as_ref()).and_then(|(_, leader)| {
         let groups: [Group<'_>; 1] =
             [(&[ClockRate, ClockSlew], vec![Struck::node(leader, "authority")])];
