@@ -488,6 +488,9 @@ impl Session {
         for xid in level.released.iter().chain(&level.xid) {
             transaction.mine.remove(xid);
         }
+        if let Some(before) = level.read_only_before {
+            transaction.read_only = before;
+        }
         let shared = self.shared.clone();
         self.core.undo_parameters(&shared, state, level);
         if let Some(transaction) = &mut self.core.transaction {
