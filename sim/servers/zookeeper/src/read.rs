@@ -220,6 +220,10 @@ fn watching(
         kind::CHECK_WATCHES | kind::REMOVE_WATCHES => {
             let path = reader.text()?;
             let tables = Tables::from_number(reader.int()?).ok_or(Code::MARSHALLING)?;
+            // A real server looks for the end of the parent's path there, and stumbles.
+            if kind == kind::CHECK_WATCHES && !path.is_empty() && !path.contains('/') {
+                return Err(Code::MARSHALLING);
+            }
             let found = match kind {
                 kind::CHECK_WATCHES => state.watches.contains(&path, tables),
                 _ => state.watches.remove(&path, tables, id),
