@@ -9,6 +9,7 @@ use super::observe::Observation;
 use super::pipeline;
 use super::snapshot;
 use super::state::{Shared, State};
+use super::store::Snapshots;
 use super::transaction::Transaction;
 
 /// Writes the log until the disk fails.
@@ -48,7 +49,9 @@ async fn write(shared: &Arc<Shared>) -> io::Result<()> {
             file = None;
             let keeper = shared.clone();
             shared.spawn("zookeeper-snapshot", async move {
-                if let Err(error) = take_snapshot(&keeper).await {
+                // Too busy: the next one will do (`SyncRequestProcessor.snapThreadMutex`).
+                let Some(snapshots) = keeper.store.try_snapshots() else { return };
+                if let Err(error) = take_snapshot(&keeper, snapshots).await {
                     keeper.fail(error);
                 }
             });
@@ -81,14 +84,14 @@ fn draw(shared: &Shared) -> u64 {
 }
 
 /// Keeps the tree as it is now.
-pub(super) async fn take_snapshot(shared: &Shared) -> io::Result<()> {
+pub(super) async fn take_snapshot(shared: &Shared, snapshots: Snapshots<'_>) -> io::Result<()> {
     let (zxid, bytes) = {
         let state = shared.lock();
         let mut writer = Writer::new();
         snapshot::write(&state.tree, &mut writer);
         (state.tree.last_zxid, writer.into_bytes())
     };
-    shared.store.write_snapshot(zxid, &bytes).await?;
+    snapshots.write(zxid, &bytes).await?;
     shared.tell(&Observation::Snapshot { zxid });
     shared.store.purge()
 }

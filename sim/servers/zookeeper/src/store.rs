@@ -12,6 +12,8 @@
 use std::io;
 use std::sync::Arc;
 
+use tokio::sync::{Mutex, MutexGuard};
+
 use super::codec::{Reader, Writer};
 use super::snapshot::{self, StreamReader, malformed};
 use super::transaction::Transaction;
@@ -50,6 +52,14 @@ impl Epoch {
 pub(super) struct Store {
     files: Files,
     limit_bytes: usize,
+    one_snapshot: Arc<Mutex<()>>,
+}
+
+/// The right to write a snapshot, or to do what none may be written meanwhile: a tree that was
+/// taken before a log is cut must not come to the disk after it.
+pub(super) struct Snapshots<'a> {
+    store: &'a Store,
+    _held: MutexGuard<'a, ()>,
 }
 
 /// What was found on the disk.
@@ -111,7 +121,18 @@ fn records(bytes: &[u8]) -> (Vec<(usize, Arc<Transaction>)>, usize) {
 
 impl Store {
     pub(super) fn new(files: Files, limit_bytes: usize) -> Self {
-        Store { files, limit_bytes }
+        Store { files, limit_bytes, one_snapshot: Arc::default() }
+    }
+
+    /// Waits for its turn to write a snapshot.
+    pub(super) async fn snapshots(&self) -> Snapshots<'_> {
+        Snapshots { store: self, _held: self.one_snapshot.lock().await }
+    }
+
+    /// The same without waiting; none while another has it.
+    pub(super) fn try_snapshots(&self) -> Option<Snapshots<'_>> {
+        let held = self.one_snapshot.try_lock().ok()?;
+        Some(Snapshots { store: self, _held: held })
     }
 
     /// The zxids in the names of files that begin with `prefix`, in order.
@@ -198,8 +219,7 @@ impl Store {
         Ok(())
     }
 
-    /// Cuts off everything after `zxid`, for good, and tells what was cut off.
-    pub(super) async fn truncate(&self, zxid: i64) -> io::Result<Vec<i64>> {
+    async fn truncate(&self, zxid: i64) -> io::Result<Vec<i64>> {
         let mut lost = Vec::new();
         let mut cut = None;
         // From the end: whatever a crash leaves, there is no hole in it.
@@ -232,17 +252,6 @@ impl Store {
         }
         lost.sort_unstable();
         Ok(lost)
-    }
-
-    /// Keeps the tree `bytes` as of `zxid`, for good.
-    pub(super) async fn write_snapshot(&self, zxid: i64, tree: &[u8]) -> io::Result<()> {
-        let mut bytes = Vec::with_capacity(SNAPSHOT_HEAD.len() + tree.len() + 13);
-        bytes.extend_from_slice(SNAPSHOT_HEAD);
-        bytes.extend_from_slice(tree);
-        let sum = i64::from(checksum(&bytes));
-        bytes.extend_from_slice(&sum.to_be_bytes());
-        bytes.extend_from_slice(&[0, 0, 0, 1, b'/']);
-        self.replace(&snapshot_name(zxid), &bytes).await
     }
 
     /// Removes the snapshots and logs that newer ones have made needless.
@@ -289,6 +298,24 @@ impl Store {
         self.files.sync(&new).await?;
         self.files.rename(&new, name)?;
         self.files.sync_names().await
+    }
+}
+
+impl Snapshots<'_> {
+    /// Keeps the tree `bytes` as of `zxid`, for good.
+    pub(super) async fn write(&self, zxid: i64, tree: &[u8]) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(SNAPSHOT_HEAD.len() + tree.len() + 13);
+        bytes.extend_from_slice(SNAPSHOT_HEAD);
+        bytes.extend_from_slice(tree);
+        let sum = i64::from(checksum(&bytes));
+        bytes.extend_from_slice(&sum.to_be_bytes());
+        bytes.extend_from_slice(&[0, 0, 0, 1, b'/']);
+        self.store.replace(&snapshot_name(zxid), &bytes).await
+    }
+
+    /// Cuts off everything after `zxid`, for good, and tells what was cut off.
+    pub(super) async fn truncate(&self, zxid: i64) -> io::Result<Vec<i64>> {
+        self.store.truncate(zxid).await
     }
 }
 
@@ -370,7 +397,7 @@ mod tests {
                 tree.apply(&create(zxid), &mut Vec::new());
                 let mut writer = Writer::new();
                 snapshot::write(&tree, &mut writer);
-                store.write_snapshot(zxid, writer.bytes()).await.unwrap();
+                store.snapshots().await.write(zxid, writer.bytes()).await.unwrap();
             }
             store.purge().unwrap();
             let names = files.names().join(" ");
@@ -384,6 +411,25 @@ mod tests {
             store.set_epoch(Epoch::Accepted, 7).await.unwrap();
             store.set_epoch(Epoch::Accepted, 8).await.unwrap();
             assert_eq!(store.load(1).await.unwrap().accepted_epoch, 8);
+        });
+    }
+
+    #[test]
+    fn snapshots_of_one_transaction_are_written_one_after_the_other() {
+        with_host(|host| async move {
+            let disk = Disk::new(Settings::default(), 1, "zk-1");
+            let store = Store::new(disk.mount(&host), 1 << 20);
+            let mut writer = Writer::new();
+            snapshot::write(&Tree::new(), &mut writer);
+            let write = async || store.snapshots().await.write(7, writer.bytes()).await;
+            let (one, other, skipped) = tokio::join!(write(), write(), async {
+                tokio::task::yield_now().await;
+                store.try_snapshots().is_none()
+            });
+            one.and(other).unwrap();
+            assert!(skipped, "a third one would have been written at once with them");
+            assert!(store.try_snapshots().is_some());
+            assert_eq!(store.load(1).await.unwrap().tree.last_zxid, 7);
         });
     }
 

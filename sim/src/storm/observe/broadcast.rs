@@ -41,8 +41,8 @@ pub(super) struct Broadcast {
     transactions: BTreeMap<i64, u64>,
     /// The transactions that some server knows to be decided.
     decided: BTreeSet<i64>,
-    /// The newest transaction whose client has been answered.
-    acknowledged: i64,
+    /// Of each epoch the newest transaction whose client has been answered.
+    acknowledged: BTreeMap<i64, i64>,
     leaders: BTreeMap<i64, Name>,
     told: usize,
 }
@@ -76,17 +76,25 @@ impl Broadcast {
                 }
             }
             Observation::Acknowledged { zxid, .. } => {
-                self.acknowledged = self.acknowledged.max(*zxid);
+                let newest = self.acknowledged.entry(epoch_of(*zxid)).or_default();
+                *newest = (*newest).max(*zxid);
             }
             Observation::Recovered { zxid, log, .. } => {
                 let undecided = log.iter().filter(|zxid| !self.decided.contains(zxid));
-                let undecided = undecided.copied().collect();
+                let undecided: Vec<i64> = undecided.copied().collect();
                 let server = self.server(name);
                 (server.logged, server.applied) = (*zxid, 0);
-                server.undecided = undecided;
+                // Of a longer log only the newest are told; what came before them is still
+                // there, or in a snapshot of it: what a crash loses is the end.
+                let told_from = log.first().copied().unwrap_or(*zxid + 1);
+                server.undecided.retain(|zxid| *zxid < told_from);
+                server.undecided.extend(undecided);
             }
             Observation::Synchronised { zxid, means, lost, .. } => {
-                let cut = lost.iter().find(|zxid| self.decided.contains(zxid));
+                // What a leader had not applied yet is cut off as well, and sent again behind
+                // that: a log that goes as far has it.
+                let is_gone = |lost: &&i64| *lost > zxid && self.decided.contains(lost);
+                let cut = lost.iter().find(is_gone);
                 breaks.extend(cut.map(|zxid| {
                     format!("{zxid:#x}, which was decided, was cut off from a server's log")
                 }));
@@ -162,8 +170,11 @@ impl Broadcast {
         for other in self.servers.values_mut() {
             other.undecided = other.undecided.split_off(&(sent_up_to + 1));
         }
-        let server = self.server(name);
-        let (has, acknowledged) = (server.logged, self.acknowledged);
+        let has = self.server(name).logged;
+        // One that stood still hears late that it leads: of what came after its epoch it knows
+        // nothing, and decides nothing any more.
+        let before = self.acknowledged.range(..epoch).next_back();
+        let acknowledged = before.map_or(0, |(_, newest)| *newest);
         (has < acknowledged).then(|| {
             format!(
                 "a client was answered for {acknowledged:#x}, and the new leader's log ends with \
@@ -171,6 +182,11 @@ impl Broadcast {
             )
         })
     }
+}
+
+/// The upper half of a transaction's number.
+fn epoch_of(zxid: i64) -> i64 {
+    zxid >> 32
 }
 
 #[cfg(test)]
@@ -239,6 +255,20 @@ mod tests {
         assert_eq!(breaks(&kept(&[2])), [""; 0]);
         let expected = "0x10 was applied behind 0x2, which nobody decided";
         assert_eq!(breaks(&kept(&[])), [expected]);
+        // The new leader's log is decided as a whole, though only its end is told.
+        let long = |log| {
+            [
+                (A, Observation::Logged { zxid: 1 }),
+                (A, Observation::Logged { zxid: 2 }),
+                (A, Observation::Logged { zxid: 3 }),
+                (B, Observation::Logged { zxid: 1 }),
+                (A, Observation::Recovered { zxid: 3, epoch: 1, log }),
+                (A, Observation::Leading { epoch: 2 }),
+                (B, applied(3, b"x")),
+            ]
+        };
+        assert_eq!(breaks(&long(&[3])), [""; 0]);
+        assert_eq!(breaks(&long(&[1, 2, 3])), [""; 0]);
         let rivals =
             [(A, Observation::Leading { epoch: 1 }), (B, Observation::Leading { epoch: 1 })];
         assert_eq!(breaks(&rivals), ["epoch 1 has two leaders, zk-1 and zk-2"]);
@@ -250,5 +280,29 @@ mod tests {
         ];
         let expected = "a client was answered for 0x5, and the new leader's log ends with 0x4";
         assert_eq!(breaks(&lost), [expected]);
+        // A leader's log is cut at what it has applied; the rest is sent again.
+        let cut = |zxid, lost| {
+            let means = Means::Truncation;
+            [
+                (A, Observation::Logged { zxid: 1 }),
+                (A, Observation::Logged { zxid: 2 }),
+                (A, applied(1, b"x")),
+                (A, applied(2, b"x")),
+                (A, Observation::Synchronised { leader: 2, means, zxid, lost }),
+            ]
+        };
+        assert_eq!(breaks(&cut(2, &[2])), [""; 0]);
+        let expected = "0x2, which was decided, was cut off from a server's log";
+        assert_eq!(breaks(&cut(1, &[2])), [expected]);
+        let of_second = 2 << 32;
+        let late = [
+            (A, Observation::Logged { zxid: 5 }),
+            (A, Observation::Leading { epoch: 2 }),
+            (A, Observation::Logged { zxid: of_second }),
+            (A, Observation::Acknowledged { zxid: of_second, session: 1, xid: 1, code: 0 }),
+            (B, Observation::Logged { zxid: 5 }),
+            (B, Observation::Leading { epoch: 1 }),
+        ];
+        assert_eq!(breaks(&late), [""; 0]);
     }
 }

@@ -298,7 +298,9 @@ impl Follower {
         if shared.settings.bugs.forget_truncation {
             return Ok(Vec::new());
         }
-        let lost = shared.store.truncate(zxid).await.map_err(Ended::Disk)?;
+        // Until the tree is what the log has, no snapshot of it.
+        let snapshots = shared.store.snapshots().await;
+        let lost = snapshots.truncate(zxid).await.map_err(Ended::Disk)?;
         recover(shared).await.map_err(Ended::Disk)?;
         let last = shared.lock().tree.last_zxid;
         // Less was left than the leader takes for granted: it must hear so.
@@ -323,7 +325,8 @@ impl Follower {
         let read = shared.host.timeout(limit, read).await;
         let mut tree = read.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
         tree.last_zxid = zxid;
-        let lost = shared.store.truncate(zxid).await.map_err(Ended::Disk)?;
+        let snapshots = shared.store.snapshots().await;
+        let lost = snapshots.truncate(zxid).await.map_err(Ended::Disk)?;
         {
             let state = &mut *shared.lock();
             tree.set_config(&shared.ensemble.config_text(), 0);
@@ -346,7 +349,8 @@ impl Follower {
         // The tree first, for the log only goes on from it; then what is decided; what is not
         // stays in the log.
         if means == Means::Snapshot {
-            logger::take_snapshot(&shared).await.map_err(Ended::Disk)?;
+            let snapshots = shared.store.snapshots().await;
+            logger::take_snapshot(&shared, snapshots).await.map_err(Ended::Disk)?;
         }
         if !shared.settings.bugs.acknowledge_before_sync
             && let Some(first) = inbound.proposals.first()
