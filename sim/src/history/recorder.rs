@@ -32,10 +32,12 @@ struct Shared {
 }
 
 struct State {
-    events: Vec<Event>,
+    /// Each is shared with its listeners for as long as they run, and with nobody else.
+    events: Vec<Arc<Event>>,
     hasher: blake3::Hasher,
     scratch: Vec<u8>,
-    listeners: Vec<Listener>,
+    /// Shared with an event that is being told, which may bring about others.
+    listeners: Arc<Vec<Listener>>,
     /// `None` where nobody asked for them.
     asides: Option<Vec<Aside>>,
     closed: bool,
@@ -67,7 +69,7 @@ impl Recorder {
                 events: Vec::new(),
                 hasher: blake3::Hasher::new(),
                 scratch: Vec::new(),
-                listeners: Vec::new(),
+                listeners: Arc::default(),
                 asides: None,
                 closed: false,
             }),
@@ -81,7 +83,7 @@ impl Recorder {
 
     /// Has `listener` called for each event from now on, in order of subscription.
     pub fn listen(&self, listener: Listener) {
-        self.lock().listeners.push(listener);
+        Arc::make_mut(&mut self.lock().listeners).push(listener);
     }
 
     /// Records that `what` happened at `node`.
@@ -98,16 +100,16 @@ impl Recorder {
             if state.closed {
                 return id;
             }
-            let event = Event { id, at_us, node: node.clone(), cause, what };
+            let event = Arc::new(Event { id, at_us, node: node.clone(), cause, what });
             state.scratch.clear();
             // Serialising to a vector cannot fail: no maps with foreign keys, no I/O.
-            if serde_json::to_writer(&mut state.scratch, &event).is_ok() {
+            if serde_json::to_writer(&mut state.scratch, &*event).is_ok() {
                 state.hasher.update(&state.scratch);
             }
             state.events.push(event.clone());
             (event, state.listeners.clone())
         };
-        for listener in &listeners {
+        for listener in listeners.iter() {
             listener(&event);
         }
         event.id
@@ -159,8 +161,9 @@ impl Recorder {
         let ended_us = self.now_us();
         let state = &mut *self.lock();
         state.closed = true;
-        state.listeners.clear();
-        let events = std::mem::take(&mut state.events);
+        state.listeners = Arc::default();
+        let events = std::mem::take(&mut state.events).into_iter().map(Arc::unwrap_or_clone);
+        let events = events.collect();
         let events = match state.asides.take() {
             Some(asides) => together(events, asides),
             None => events,

@@ -87,6 +87,17 @@ pub enum Ask {
 }
 
 impl Ask {
+    /// A multi that ZooKeeper gives up at a later part than its first, and does not take back:
+    /// a creation whose flags want a time to live in a record that has none. What is sent
+    /// behind it at once meets the first parts, or does not: a matter of its threads.
+    pub fn is_given_up_half_way(&self) -> bool {
+        let expires = |part: &Ask| match part {
+            Ask::Create { kind, flags, .. } => *flags >= 5 && *kind != kind::CREATE_TTL,
+            _ => false,
+        };
+        matches!(self, Ask::Multi(parts) if parts.iter().skip(1).any(expires))
+    }
+
     pub fn kind(&self) -> i32 {
         match self {
             Ask::Create { kind, .. }
