@@ -101,6 +101,13 @@ async fn leader(addresses: &[String]) -> Option<usize> {
     None
 }
 
+/// The newest transaction that a server has applied, as it says.
+async fn applied(address: &str) -> i64 {
+    let text = says(address, "srvr").await;
+    let zxid = text.lines().find_map(|line| line.strip_prefix("Zxid: 0x"));
+    zxid.and_then(|zxid| i64::from_str_radix(zxid, 16).ok()).unwrap_or(0)
+}
+
 /// Has somebody ask each of these real servers now and then. A follower's commit processor can
 /// miss a wake-up (some requests in ten thousand): it has what it waits for, and answers only
 /// when it is next asked. A ping is no transaction.
@@ -311,6 +318,7 @@ impl<'a> Bench<'a> {
             Act::Move { by } => {
                 self.connect(who).await;
                 let old = self.clients[who].wire.take();
+                let there = self.addresses[self.clients[who].server].as_str();
                 let client = &mut self.clients[who];
                 client.server = (client.server + by) % self.addresses.len();
                 self.connect(who).await;
@@ -319,7 +327,10 @@ impl<'a> Bench<'a> {
                     let late = Ask::Delete { path: "/none".to_owned(), version: -1 };
                     let bytes = request(self.clients[who].draw_xid(), late.kind(), &late.body(0));
                     let _ = old.write(&bytes).await;
-                    self.hear(who, &mut old, &[late]).await;
+                    if !self.hear(who, &mut old, &[late]).await {
+                        // Refused without an answer that has a number: what it became there.
+                        self.newest = self.newest.max(applied(there).await);
+                    }
                 }
             }
             Act::Mistake => {

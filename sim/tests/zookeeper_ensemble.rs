@@ -1,6 +1,7 @@
 //! What several ZooKeeper servers promise together, over the simulated network: who leads,
 //! how those who were away come back, what is kept. [`broadcast`] is the campaign of drawn
-//! storms, [`measures`] what takes how long and where limits are.
+//! storms, [`measures`] what takes how long and where limits are, [`switch`]
+//! a value that is followed.
 
 mod zookeeper_support;
 
@@ -8,6 +9,8 @@ mod zookeeper_support;
 mod broadcast;
 #[path = "zookeeper_ensemble/measures.rs"]
 mod measures;
+#[path = "zookeeper_ensemble/switch.rs"]
+mod switch;
 
 use std::time::Duration;
 

@@ -14,6 +14,7 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::mem::take;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -80,6 +81,15 @@ pub struct World {
     after_turn: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
+/// How many worlds there are.
+static LIVING: AtomicUsize = AtomicUsize::new(0);
+
+impl Drop for World {
+    fn drop(&mut self) {
+        LIVING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl World {
     /// A world of nodes with these names, all down, clocks true, at time 0.
     pub fn new(seed: u64, names: impl IntoIterator<Item = Name>) -> Arc<World> {
@@ -96,6 +106,7 @@ impl World {
             tasks: Vec::new(),
             draws: BTreeMap::new(),
         });
+        LIVING.fetch_add(1, Ordering::Relaxed);
         Arc::new(World {
             seed,
             now_us: AtomicU64::new(0),
@@ -343,6 +354,20 @@ impl World {
     /// Has `listener` told of every touch from now on; `None` turns it off.
     pub fn on_touch(&self, listener: Option<TouchListener>) {
         *self.touched.lock().unwrap_or_else(PoisonError::into_inner) = listener;
+    }
+
+    /// Lets go of all tasks, which are over, and of whoever listens; for engines, at the end of a
+    /// run. A task holds its scheduler, whose hooks hold the engine, which holds the world.
+    pub fn let_go(&self) {
+        let held = |node: &mut Node| (take(&mut node.tasks), take(&mut node.frozen));
+        let held: Vec<_> = self.lock().iter_mut().map(held).collect();
+        drop(held);
+        self.on_touch(None);
+    }
+
+    /// How many worlds there are in this process: none between runs.
+    pub fn living() -> usize {
+        LIVING.load(Ordering::Relaxed)
     }
 
     /// Tells that a fault did something; for engines.

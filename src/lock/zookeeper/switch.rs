@@ -81,6 +81,10 @@ struct Known {
     value: Option<Vec<u8>>,
     version: Option<i32>,
     session: Option<Arc<Session>>,
+    /// The host's monotonic clock when the leader was asked for it.
+    asked: Duration,
+    /// Whether it has changed since: what the session hears from now on confirms it no more.
+    changed: bool,
 }
 
 /// A switch; see the module's text.
@@ -128,7 +132,10 @@ impl Switch {
 
     fn read(&self, known: &Known) -> Reading {
         let now = self.sessions.host().monotonic();
-        let confirmed = known.session.as_ref().map(|session| session.confirmed());
+        let confirmed = known.session.as_ref().map(|session| match known.changed {
+            true => known.asked,
+            false => session.confirmed(),
+        });
         Reading {
             value: known.value.clone(),
             version: known.version,
@@ -209,12 +216,14 @@ async fn follow_in(
     tell: &watch::Sender<Known>,
 ) -> Result<(), Error> {
     let client = session.client();
-    let tell = |read: Option<(Vec<u8>, i32)>| {
+    let known = tell;
+    let tell = |asked: Duration, read: Option<(Vec<u8>, i32)>| {
         let (value, version) = read.unzip();
-        tell.send_if_modified(|known| {
+        known.send_if_modified(|known| {
             let is_news =
                 known.session.is_none() || (&known.value, known.version) != (&value, version);
-            *known = Known { value, version, session: Some(session.clone()) };
+            let session = Some(session.clone());
+            *known = Known { value, version, session, asked, changed: false };
             is_news
         });
     };
@@ -229,12 +238,12 @@ async fn follow_in(
         }
         let watcher = match client.get_and_watch_data(folder.path()).await {
             Ok((value, stat, watcher)) => {
-                tell(Some((value, stat.version)));
+                tell(sent, Some((value, stat.version)));
                 watcher
             }
             Err(Error::NoNode) => match client.check_and_watch_stat(folder.path()).await {
                 Ok((None, watcher)) => {
-                    tell(None);
+                    tell(sent, None);
                     watcher
                 }
                 // Made in between.
@@ -246,6 +255,10 @@ async fn follow_in(
             Err(error) => return Err(error),
         };
         watcher.changed().await;
+        known.send_if_modified(|known| {
+            known.changed = true;
+            false
+        });
     }
 }
 

@@ -163,9 +163,11 @@ impl Core {
         }
     }
 
-    /// Takes everything that could still call back into programs, for dropping.
-    pub(super) fn dismantle(&self) -> Vec<Option<Step>> {
-        self.lock().queue.clear()
+    /// Takes everything that could still call back into programs or wake their tasks, for
+    /// dropping.
+    pub(super) fn dismantle(&self) -> impl Sized + use<> {
+        let state = &mut *self.lock();
+        (state.queue.clear(), std::mem::take(&mut state.timers), state.network.dismantle())
     }
 
     pub(super) fn ending(&self) -> Ending {

@@ -110,6 +110,7 @@ pub(super) fn drive(core: &Arc<Core>, stage: Stage, manner: &Manner) {
     drop(runtime);
     *core.tokio() = Tokio::default();
     drop(core.dismantle());
+    core.world.let_go();
 }
 
 /// A runtime with paused time whose hooks drive the engine.

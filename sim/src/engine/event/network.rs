@@ -254,6 +254,11 @@ impl Network {
         self.notes = recorder.keeps_asides().then(|| recorder.clone());
     }
 
+    /// Takes all connections and listeners, for dropping at the end of a run.
+    pub(super) fn dismantle(&mut self) -> impl Sized + use<> {
+        (std::mem::take(&mut self.connections), std::mem::take(&mut self.listening))
+    }
+
     /// Segments and their like sent so far.
     pub(super) fn messages(&self) -> u64 {
         self.messages

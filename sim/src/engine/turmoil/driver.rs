@@ -73,6 +73,8 @@ pub(super) fn drive(engine: Turmoil, stage: Stage) -> Ending {
         drop(sim);
         last.is_ok()
     }));
+    drop(network.dismantle());
+    network.world.let_go();
     let stuck = stuck.or_else(|| {
         let payload = torn.err()?;
         Some(format!("a task panicked as it was dropped: {}", panic_message(&*payload)))

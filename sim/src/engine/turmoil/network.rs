@@ -4,6 +4,7 @@
 //! Locking: one mutex, never held while turmoil, the world or a closure is called.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem::take;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -174,6 +175,13 @@ impl Network {
         for action in due.into_values() {
             action();
         }
+    }
+
+    /// Takes everything that could still call back into the run, for dropping at its end.
+    pub(super) fn dismantle(&self) -> impl Sized + use<> {
+        let state = &mut *self.lock();
+        let sockets = (take(&mut state.buried), take(&mut state.breakers));
+        (take(&mut state.agenda), take(&mut state.listening), sockets)
     }
 
     // -- links -----------------------------------------------------------------
