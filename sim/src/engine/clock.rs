@@ -79,8 +79,12 @@ impl Default for NodeClock {
 impl NodeClock {
     /// The monotonic reading at `true_us`, µs.
     pub fn monotonic_us(&self, true_us: u64) -> u64 {
-        let elapsed = i128::from(true_us.saturating_sub(self.since_us));
-        let gained = elapsed * (MILLION + i128::from(self.ppm)) / MILLION;
+        let elapsed_us = true_us.saturating_sub(self.since_us);
+        // Nearly all clocks, and no division of 128 bits.
+        if self.ppm == 0 {
+            return self.monotonic_us.saturating_add(elapsed_us);
+        }
+        let gained = i128::from(elapsed_us) * (MILLION + i128::from(self.ppm)) / MILLION;
         self.monotonic_us.saturating_add(u64::try_from(gained).unwrap_or(0))
     }
 
@@ -105,9 +109,12 @@ impl NodeClock {
     /// The earliest true time at which the monotonic clock shows `monotonic_us` or
     /// more, if it keeps its rate, µs.
     pub fn true_us_of(&self, monotonic_us: u64) -> u64 {
-        let ahead = i128::from(monotonic_us.saturating_sub(self.monotonic_us));
+        let ahead_us = monotonic_us.saturating_sub(self.monotonic_us);
+        if self.ppm == 0 {
+            return self.since_us.saturating_add(ahead_us);
+        }
         let rate = MILLION + i128::from(self.ppm);
-        let elapsed = (ahead * MILLION + rate - 1) / rate;
+        let elapsed = (i128::from(ahead_us) * MILLION + rate - 1) / rate;
         self.since_us.saturating_add(u64::try_from(elapsed).unwrap_or(u64::MAX))
     }
 
