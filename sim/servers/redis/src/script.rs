@@ -128,8 +128,8 @@ pub(super) struct Engine {
     lua: Lua,
     compile: Function,
     entry: Function,
-    load_library: Function,
-    function_entry: Function,
+    /// Gives a function what the entry is made of.
+    lend: Function,
     scripts: BTreeMap<Sha, Script>,
     order: VecDeque<Sha>,
     budget: Arc<Budget>,
@@ -177,10 +177,10 @@ impl Engine {
         let functions = host::functions(&lua, &run_state, settings.script_memory_bytes)?;
         let locate = lua.create_function(|lua, ()| Ok(host::locate(lua)))?;
         let world = lua.create_table()?;
-        let (compile, entry, load_library, function_entry) = lua
+        let (compile, entry, lend) = lua
             .load(include_str!("script/prelude.lua"))
             .set_name("=prelude")
-            .call::<(Function, Function, Function, Function)>((
+            .call::<(Function, Function, Function)>((
                 functions,
                 locate,
                 world,
@@ -192,8 +192,7 @@ impl Engine {
             lua,
             compile,
             entry,
-            load_library,
-            function_entry,
+            lend,
             scripts: BTreeMap::new(),
             order: VecDeque::new(),
             budget,
@@ -334,7 +333,7 @@ impl Engine {
         self.reply = reply;
         let is_spent = self.rearm()?;
         if is_spent {
-            let is_function = *entry == self.function_entry;
+            let is_function = *entry != self.entry;
             return self.overrun(call, name, is_function, run.memory.has_written);
         }
         self.settle(call, name, result)

@@ -17,6 +17,10 @@ use super::{Engine, Flags, Script};
 #[derive(Debug)]
 pub(in super::super) struct Functions {
     engine: Engine,
+    /// Runs a library, and tells what it registers.
+    load: Function,
+    /// Runs a function.
+    entry: Function,
     libraries: BTreeMap<Vec<u8>, Library>,
 }
 
@@ -41,7 +45,11 @@ const NAME_RULE: &str = "ERR Library names can only contain letters, numbers, or
 impl Functions {
     /// None yet.
     pub(in super::super) fn new(settings: &Settings) -> Result<Functions, Failure> {
-        Ok(Functions { engine: Engine::new(settings)?, libraries: BTreeMap::new() })
+        let engine = Engine::new(settings)?;
+        engine.begin();
+        let chunk = engine.lua.load(include_str!("libraries.lua")).set_name("=libraries");
+        let (load, entry) = engine.lend.call(chunk.into_function()?)?;
+        Ok(Functions { engine, load, entry, libraries: BTreeMap::new() })
     }
 
     /// Those of a data set.
@@ -103,7 +111,7 @@ impl Functions {
         self.engine.make_room();
         self.engine.begin();
         let source = self.engine.lua.create_string(body)?;
-        let loaded = self.engine.load_library.call::<(Option<Table>, Value)>(source);
+        let loaded = self.load.call::<(Option<Table>, Value)>(source);
         let is_spent = self.engine.rearm()?;
         let entries = match loaded {
             _ if is_spent => return Err("ERR FUNCTION LOAD timeout".into()),
@@ -160,7 +168,7 @@ impl Functions {
     ) -> Outcome {
         let found = self.find(name).map(|registered| registered.script.clone());
         let script = found.ok_or("ERR Function not found")?;
-        let entry = self.engine.function_entry.clone();
+        let entry = self.entry.clone();
         self.engine.run_within(call, &entry, script, name, keys, read_only)
     }
 }
