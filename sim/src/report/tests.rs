@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::engine::event::EventEngine;
 use crate::engine::turmoil::Turmoil;
 use crate::hunt::Summary;
-use crate::plan::{ClockPlan, Fence, Seed, scenario};
+use crate::plan::{ClockPlan, Fence, Plan, Seed, scenario};
 use crate::report::block::{Failure, failure_block_in};
 use crate::report::demonstration::{Shown, demonstration};
 use crate::report::layout::{WIDTH, width};
@@ -338,6 +338,16 @@ fn strangers_are_no_part_of_a_story() {
         let told = format!("{story:?}");
         assert!(!told.contains("app-3/1") && !told.contains("app-1/2"), "{told}");
     }
+}
+
+/// A pause of the first holder is what `explain` finds decisive here; nothing is blamed on it.
+#[test]
+fn what_met_a_holder_meanwhile_is_told() {
+    let plan = Plan::from_seed("redis-failover", "redis", Fence::Off, Seed(2)).unwrap();
+    let run = storm::run(&plan, &EventEngine);
+    let subject = Subject::of(&run.history, &run.judgement).unwrap();
+    let story = Story::of(&run.history, &run.plan, &subject);
+    insta::assert_snapshot!(story.lines(&manner(Charset::Unicode)).join("\n"));
 }
 
 #[test]
