@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::engine::event::EventEngine;
 use crate::engine::turmoil::Turmoil;
 use crate::hunt::Summary;
-use crate::plan::{ClockPlan, Fence, Plan, Seed, scenario};
+use crate::plan::{ClockPlan, Fence, Plan, Seed, file, scenario};
 use crate::report::block::{Failure, failure_block_in};
 use crate::report::demonstration::{Shown, demonstration};
 use crate::report::layout::{WIDTH, width};
@@ -348,6 +348,24 @@ fn what_met_a_holder_meanwhile_is_told() {
     let subject = Subject::of(&run.history, &run.judgement).unwrap();
     let story = Story::of(&run.history, &run.plan, &subject);
     insta::assert_snapshot!(story.lines(&manner(Charset::Unicode)).join("\n"));
+}
+
+/// A server that keeps nothing has a disk that nothing happens to.
+#[test]
+fn a_fault_of_a_disk_that_nothing_is_kept_on_is_told_as_that() {
+    let told = |node: &str, persistence: &str| {
+        let text = format!(
+            "schema = 1\nscenario = \"redis-single\"\nduration = \"6s\"\n[topology]\n\
+             redis-persistence = \"{persistence}\"\n[[fault]]\nkind = \"disk-stall\"\n\
+             node = \"{node}\"\nat = \"1s\"\nfor = \"3s\"\n"
+        );
+        let run = storm::run(&file::parse("plan.toml", &text).unwrap(), &EventEngine);
+        let text = block(&run, Charset::Unicode);
+        let lines = text.lines().skip_while(|line| !line.contains("fault 0: "));
+        lines.take_while(|line| !line.contains("Repeated")).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!([told("redis-1", "none"), told("app-1", "none")].join("\n\n"));
+    assert_eq!(told("redis-1", "aof-always"), "", "it met something");
 }
 
 #[test]
