@@ -66,13 +66,16 @@ fn changes(plan: &Plan) -> Vec<(String, Plan)> {
     for fence in [Fence::Write, Fence::Full] {
         let tokens = scenario::find_lock(&plan.lock.name).is_ok_and(|lock| lock.tokens);
         if tokens && fence > plan.fence {
-            changes.push((format!("--fence {fence}"), Plan { fence, ..plan.clone() }));
+            changes.extend(
+                plan.clone()
+                    .with_changes(None, Some(fence), &[])
+                    .map(|plan| (format!("--fence {fence}"), plan)),
+            );
         }
     }
     for lock in LOCKS.iter().filter(|lock| lock.records && lock.name != plan.lock.name) {
-        let mut changed = plan.clone();
-        lock.name.clone_into(&mut changed.lock.name);
-        changes.push((format!("--lock {}", lock.name), changed));
+        let changed = plan.clone().with_changes(Some(lock.name), None, &[]);
+        changes.extend(changed.map(|plan| (format!("--lock {}", lock.name), plan)));
     }
     changes.retain(|(_, changed)| changed != plan && changed.check().is_ok());
     changes

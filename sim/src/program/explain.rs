@@ -38,7 +38,9 @@ pub fn explain(arguments: &ExplainArguments) -> Result<u8, Failure> {
             return Ok(exit::NONDETERMINISM);
         }
     };
-    let reproduce = command_of_plan("replay", &plan, arguments.plan.file.as_deref());
+    // A file stands for its plan as it is.
+    let file = arguments.plan.file.as_deref().filter(|_| arguments.plan.storm.change.is_empty());
+    let reproduce = command_of_plan("replay", &plan, file);
     match arguments.format {
         Format::Text => {
             say(report::explained(&explained, &manner()));

@@ -168,12 +168,12 @@ impl Setup {
         storm.draws = storm.draws.or(Some(DrawsArgument::Wide));
         let quarry = quarry(&storm)?;
         let default =
-            if storm.calm { StrategyArgument::Swarm } else { StrategyArgument::Portfolio };
+            if storm.change.calm { StrategyArgument::Swarm } else { StrategyArgument::Portfolio };
         let strategy = arguments.strategy.unwrap_or(default).strategy();
         if arguments.against.is_some() && strategy != Strategy::Certify {
             return Err(Failure::usage("--against compares certificates; add --strategy certify"));
         }
-        if storm.calm && strategy != Strategy::Swarm {
+        if storm.change.calm && strategy != Strategy::Swarm {
             let name = strategy.name();
             return Err(Failure::usage(format!(
                 "--calm --strategy {name}: calm weather has no faults to try; leave out one of the \

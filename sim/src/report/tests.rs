@@ -368,6 +368,28 @@ fn a_fault_of_a_disk_that_nothing_is_kept_on_is_told_as_that() {
     assert_eq!(told("redis-1", "aof-always"), "", "it met something");
 }
 
+/// The command that is proposed is that of the run, and works when it is copied.
+#[test]
+fn what_is_tried_is_a_command() {
+    let run = sample::replication_lag();
+    let tried = |reproduce: &str| {
+        let failure = Failure { reproduce, ..failure(&run, &Repetition::FreshProcess, None) };
+        let text = failure_block_in(&failure, &manner(Charset::Unicode));
+        let line = text.lines().find(|line| line.starts_with("  Try it"));
+        line.map_or_else(|| format!("{reproduce}: nothing"), ToOwned::to_owned)
+    };
+    let commands = [
+        "lockstorm run --scenario redis-failover --lock redis --fence off --seed 0x2 --calm",
+        "cargo run -- run --scenario redis-failover --lock redis --fence write --seed 0x2",
+        "lockstorm replay 'my plan.toml' --set duration=3s",
+        "cargo run -- run --plan plan.toml",
+        "lockstorm replay storm1:dYwx",
+        "lockstorm lesson run replication-lag",
+        REPRODUCE,
+    ];
+    insta::assert_snapshot!(commands.map(tried).join("\n"));
+}
+
 #[test]
 fn every_block_fits_a_screen_and_ends_with_its_command() {
     let runs = [
