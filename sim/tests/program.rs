@@ -438,6 +438,16 @@ fn the_help_of_set_names_every_knob() {
     }
 }
 
+/// Nothing but errors where no terminal watches.
+#[test]
+fn no_terminal_is_told_how_far_it_is() {
+    for more in [&[][..], &["--quiet"]] {
+        let explain = ["explain", LESSON, "--reseeds", "1"];
+        let (code, _, stderr) = lockstorm(&[&explain[..], more].concat());
+        assert_eq!((code, stderr.as_str()), (0, ""));
+    }
+}
+
 #[test]
 fn a_seed_file_is_explained_as_text_and_as_json() {
     let (code, told, stderr) = lockstorm(&["explain", LESSON, "--reseeds", "2"]);

@@ -34,6 +34,9 @@ pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
     pub verb: Option<Verb>,
+    /// Say nothing of how far a long task is.
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 safe, 1 violation, 2 unknown, inert or not expressible, \

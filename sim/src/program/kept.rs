@@ -13,7 +13,7 @@ use lockstorm_sim::storm::abreast::abreast;
 use super::arguments::{Format, SeedsVerb};
 use super::exit::{self, Failure};
 use super::plan_source::load_any;
-use super::progress::Waiting;
+use super::progress::Progress;
 use super::run::quarry;
 use super::say::{manner, say};
 
@@ -38,9 +38,13 @@ pub fn kept(verb: &SeedsVerb) -> Result<u8, Failure> {
 fn check_all(folder: &Path) -> Result<u8, Failure> {
     let paths = paths(folder)?;
     let (mut failed, mut unread) = (0, 0);
-    let waiting = Waiting::begin();
-    let outcomes = abreast(&paths, |path| SeedFile::load(path).map(|file| check::check(&file)));
-    drop(waiting);
+    let progress = Progress::watched("seed files", Some(paths.len() as u64));
+    let outcomes = abreast(&paths, |path| {
+        let outcome = SeedFile::load(path).map(|file| check::check(&file));
+        progress.inc();
+        outcome
+    });
+    drop(progress);
     for (path, outcome) in paths.iter().zip(outcomes) {
         // One broken file does not hide the others.
         let outcome = match outcome {

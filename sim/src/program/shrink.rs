@@ -2,7 +2,6 @@
 //! improvement is written to the file of `--out` at once, so that whoever interrupts it has
 //! the best so far.
 
-use std::io::{IsTerminal, stderr};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +18,7 @@ use lockstorm_sim::whole_file;
 use super::arguments::{EngineArgument, Format};
 use super::exit::{self, Failure};
 use super::plan_source::PlanArguments;
+use super::progress::is_watched;
 use super::run::{command_of_plan, examined, verdict_with};
 use super::say::{manner, say};
 
@@ -51,7 +51,7 @@ pub fn shrink(arguments: &ShrinkArguments) -> Result<u8, Failure> {
     };
     // Before anything is run: a file that cannot be written is told at once.
     keep(&plan)?;
-    let watched = stderr().is_terminal();
+    let watched = is_watched();
     let limits = Limits { replays: arguments.budget };
     let shrunk = shrink_with(&plan, &limits, &factory, &mut |progress| {
         if watched {
