@@ -385,6 +385,41 @@ fn a_failure_is_shrunk_into_a_file_and_what_passes_is_refused() {
     }
 }
 
+/// A seed file has a title and what is expected beside its plan; other files were not meant.
+#[test]
+fn shrinking_writes_over_plans_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let seed = std::fs::read_to_string(LESSON).unwrap();
+    for (name, text) in [("kept.toml", seed.as_str()), ("notes.md", "# mine\n")] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let arguments = ["shrink", LESSON, "--budget", "1", "--out", path.to_str().unwrap()];
+        let (code, stdout, stderr) = lockstorm(&arguments);
+        assert_eq!((code, stdout.as_str()), (64, ""), "{stderr}");
+        assert!(stderr.contains(name) && stderr.contains("name another"), "{stderr}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+}
+
+/// Neither is what is read written over by what is made of it.
+#[test]
+fn no_report_is_written_over_its_plan() {
+    let (_, text, _) = lockstorm(&["run", "--seed", "0x2", "--print-plan"]);
+    let file = plan_file(&text);
+    let plan = file.path().to_str().unwrap();
+    for (arguments, flag) in [
+        (&["run", "--plan", plan, "--out", plan][..], "--out"),
+        (&["run", "--plan", plan, "--html", plan], "--html"),
+        (&["replay", plan, "--perfetto", plan], "--perfetto"),
+        (&["report", plan, "--mermaid", plan], "--mermaid"),
+    ] {
+        let (code, stdout, stderr) = lockstorm(arguments);
+        assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}: {stderr}");
+        assert!(stderr.starts_with(&format!("error: {flag} {plan}: ")), "{stderr}");
+        assert_eq!(std::fs::read_to_string(plan).unwrap(), text);
+    }
+}
+
 /// What *Try it* prints is copied, and does what it says; the flags of *Mend* and of what
 /// `explain` tried go behind any verb that takes a file.
 #[test]

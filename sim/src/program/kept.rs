@@ -78,12 +78,25 @@ fn say_broken(path: &Path, error: &PlanError) {
 
 /// The paths of a folder that must be there.
 fn paths(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if folder.is_file() {
+        let name = folder.display();
+        return Err(Failure::usage(format!(
+            "{name}: is a file, and a folder of seed files is wanted; name its folder, or run \
+             this one with `lockstorm replay {name}`"
+        )));
+    }
     if !folder.is_dir() {
-        return Err(Failure::usage(format!("{}: no such folder", folder.display())));
+        let name = folder.display();
+        return Err(Failure::usage(format!(
+            "{name}: no such folder; name one with seed files, or make it with `lockstorm seeds add`"
+        )));
     }
     let paths = seeds::list(folder)?;
     if paths.is_empty() {
-        return Err(Failure::usage(format!("{}: no seed files here", folder.display())));
+        return Err(Failure::usage(format!(
+            "{}: no seed files here; `lockstorm seeds add` keeps one",
+            folder.display()
+        )));
     }
     Ok(paths)
 }

@@ -31,6 +31,7 @@ pub fn run(arguments: &RunArguments, environment: &Environment) -> Result<u8, Fa
     let arguments = &arguments.within(environment)?;
     let (plan, reproduce) = match &arguments.plan {
         Some(path) => {
+            arguments.files.spare(path, arguments.out.as_deref())?;
             let plan = arguments.storm.change.of_file(load_any(path)?)?;
             (plan, command_of_file("run --plan", path, &arguments.storm))
         }
@@ -78,6 +79,7 @@ pub fn run(arguments: &RunArguments, environment: &Environment) -> Result<u8, Fa
 pub fn replay(arguments: &ReplayArguments, environment: &Environment) -> Result<u8, Failure> {
     let arguments = &arguments.within(environment)?;
     let asked = arguments.engine.unwrap_or(EngineArgument::Event);
+    arguments.files.spare(&arguments.file, None)?;
     let plan = arguments.change.of_file(load_any(&arguments.file)?)?;
     let engine = match asked {
         EngineArgument::Event if environment.engine.is_none() => String::new(),
