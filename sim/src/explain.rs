@@ -45,6 +45,20 @@ impl Default for Effort {
     }
 }
 
+/// Whoever waits for an explanation. It is told from several threads.
+pub trait Watch: Sync {
+    /// So many more runs are to be made.
+    fn expect(&self, runs: u64);
+    /// One of them is made.
+    fn done(&self);
+}
+
+/// Nobody waits.
+impl Watch for () {
+    fn expect(&self, _runs: u64) {}
+    fn done(&self) {}
+}
+
 /// A failure, explained.
 #[derive(Clone, Debug)]
 pub struct Explained {
@@ -82,8 +96,20 @@ pub enum Unexplained {
 /// # Errors
 /// When it does not fail, or does not repeat.
 pub fn explain(plan: &Plan, effort: &Effort) -> Result<Explained, Unexplained> {
+    explain_watched(plan, effort, &())
+}
+
+/// Explains the failure of `plan`, with one of our own locks, while `watch` waits.
+///
+/// # Errors
+/// Those of [`explain`].
+pub fn explain_watched(
+    plan: &Plan,
+    effort: &Effort,
+    watch: &dyn Watch,
+) -> Result<Explained, Unexplained> {
     let factory: LockFactory = Arc::new(locks::build);
-    explain_with(plan, effort, &factory)
+    explain_with(plan, effort, &factory, watch)
 }
 
 /// Explains the failure of `plan`, with a lock from `factory`.
@@ -94,21 +120,23 @@ pub fn explain_with(
     plan: &Plan,
     effort: &Effort,
     factory: &LockFactory,
+    watch: &dyn Watch,
 ) -> Result<Explained, Unexplained> {
     let run = storm::run_with(plan, &EventEngine, factory);
     let verdict = run.judgement.verdict;
     let Some(signature) = Signature::of(&run) else {
         return Err(Unexplained::NoViolation(verdict));
     };
+    watch.expect(cliff::runs(&run, effort.draws) + measures::runs(plan, effort.draws));
     let causes = causes::of(&run);
-    let cliff = cliff::of(&run, effort.draws, factory)?;
+    let cliff = cliff::of(&run, effort.draws, factory, watch)?;
     let limits = Limits { replays: effort.replays };
     let nearest = shrink::nearest_passing(plan, &limits, factory).ok().flatten();
     let pair = nearest.as_ref().and_then(|nearest| {
         let run = |plan| storm::run_with(plan, &EventEngine, factory);
         pair::of(&run(&nearest.failing), &run(&nearest.plan))
     });
-    let measures = measures::all(plan, effort.draws, factory);
+    let measures = measures::all(plan, effort.draws, factory, watch);
     Ok(Explained { signature, draws: effort.draws, causes, cliff, nearest, pair, measures, run })
 }
 

@@ -53,6 +53,9 @@ pub fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
+    if arguments.quiet {
+        progress::hush();
+    }
     let is_ours = matches!(arguments.verb, Some(Verb::Worker | Verb::BenchWorker));
     let environment = if is_ours { Ok(Environment::default()) } else { Environment::of_process() };
     let environment = match environment {

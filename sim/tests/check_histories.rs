@@ -55,6 +55,25 @@ fn same_verdict(folder: &Path, flags: &[&str]) {
     assert_eq!(findings(&checked), findings(&run), "{flags:?}");
 }
 
+/// The lines that docs/history.md shows are events, and the sale of a unit twice is seen.
+#[test]
+fn the_lines_that_are_documented_are_read() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/history.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let (_, shown) = text.split_once("```json\n").unwrap();
+    let (shown, _) = shown.split_once("```").unwrap();
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines.len(), 3);
+    let (code, told) = checked("h.ndjson", ndjson("{}", &lines).as_bytes(), &[]);
+    assert!(code == 1 && told.contains("oversell"), "{code}: {told}");
+    for wrong in [r#"["lock:sku-42"]"#, r#"{"lock:sku-42":"app-2/1"}"#] {
+        let line = lines[0].replace(r#"["lock:sku-42","app-2/1"]"#, wrong);
+        let (code, told) = checked("h.ndjson", ndjson("{}", &[&line]).as_bytes(), &[]);
+        assert_eq!(code, 64, "{told}");
+        assert!(told.starts_with("error: h.ndjson:2: ") && told.contains("history.md"), "{told}");
+    }
+}
+
 #[test]
 fn a_run_and_its_kept_history_come_to_the_same() {
     let folder = tempfile::tempdir().unwrap();

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use lockstorm_sim::check::Verdict;
 use lockstorm_sim::engine::event::EventEngine;
-use lockstorm_sim::explain::{Effort, Unexplained, explain};
+use lockstorm_sim::explain::cliff::{Decisive, Rest, Settled};
+use lockstorm_sim::explain::{Effort, Unexplained, Watch, explain, explain_watched};
 use lockstorm_sim::history::{Event, EventId, What};
 use lockstorm_sim::plan::{Fence, Plan, Seed};
 use lockstorm_sim::report::explained;
@@ -74,6 +76,73 @@ fn an_explanation_reads_well_and_its_numbers_come_back() {
     assert_eq!((last.stormy, last.calm), (4, 4));
     let fenced = explanation.measures.iter().find(|measure| measure.flags == "--fence full");
     assert_eq!(fenced.unwrap().violations, 0);
+}
+
+/// Of two draws nothing can be told, whatever they show.
+#[test]
+fn what_may_be_chance_decides_nothing() {
+    let explanation = explain(&lesson(), &Effort { draws: 2, replays: 1 }).unwrap();
+    let Settled::NotDecided(steepest) = &explanation.cliff.settled else {
+        panic!("{:?}", explanation.cliff.settled)
+    };
+    assert!(steepest.before < steepest.after, "{steepest:?}");
+    let enough = steepest.draws_that_would_do(2).unwrap();
+    let told = explained::explained(&explanation, &Manner::of(Charset::Unicode));
+    let told = told.lines().skip_while(|line| !line.starts_with("  Not decided"));
+    insta::assert_snapshot!(
+        told.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&explained::explained_json(&explanation, "")).unwrap();
+    assert_eq!(json["decisive"], serde_json::Value::Null);
+    assert_eq!(json["not-decided"]["draws-that-would-do"], enough);
+    // None of four, and then four of four, is seen by chance in one of seventy.
+    let plan = Plan::from_seed("redis-failover", "redis", Fence::Off, Seed(2)).unwrap();
+    let explanation = explain(&plan, &Effort { draws: 4, replays: 1 }).unwrap();
+    let decisive = explanation.cliff.settled.decisive();
+    let decisive = decisive.map(|decisive| (decisive.before, decisive.after, decisive.rest));
+    assert_eq!(decisive, Some((0, 4, Rest::Calm)));
+}
+
+#[test]
+fn how_many_draws_would_do_is_told_where_it_can_be() {
+    let rise = |before, after| Decisive {
+        event: EventId(0),
+        at_us: 0,
+        name: String::new(),
+        before,
+        after,
+        rest: Rest::Stormy,
+    };
+    // 3 of 16 is up to 43.0 %, 11 of 16 from 44.4 % on; 3 and 10 of 15 still meet.
+    assert_eq!(rise(1, 4).draws_that_would_do(6), Some(16));
+    // Half a percent more, of two hundred.
+    assert_eq!(rise(100, 101).draws_that_would_do(200), None);
+    assert_eq!(rise(3, 3).draws_that_would_do(6), None);
+}
+
+/// Whoever waits is told of each run that is made, and of as many as were announced.
+#[test]
+fn an_explanation_says_how_far_it_is() {
+    #[derive(Default)]
+    struct Count {
+        expected: AtomicU64,
+        done: AtomicU64,
+    }
+    impl Watch for Count {
+        fn expect(&self, runs: u64) {
+            self.expected.fetch_add(runs, Ordering::Relaxed);
+        }
+        fn done(&self) {
+            self.done.fetch_add(1, Ordering::Relaxed);
+            assert!(self.done.load(Ordering::Relaxed) <= self.expected.load(Ordering::Relaxed));
+        }
+    }
+    let count = Count::default();
+    explain_watched(&lesson(), &Effort { draws: 2, replays: 1 }, &count).unwrap();
+    let [expected, done] = [count.expected, count.done].map(AtomicU64::into_inner);
+    assert!(done > 50, "{done}");
+    assert_eq!(done, expected);
 }
 
 #[test]

@@ -64,7 +64,8 @@ fn assert_equal(one: &Path, other: &Path) {
 fn a_certificate_is_the_same_with_any_workers_and_compares_with_itself() {
     let folder = tempfile::tempdir().unwrap();
     let out = |name: &str| folder.path().join(name).display().to_string();
-    let certify = ["--strategy", "certify", "--format", "json"];
+    // Quiet: on a slow machine it is told how far it is.
+    let certify = ["--strategy", "certify", "--format", "json", "--quiet"];
     let one = hunt(&[&certify[..], &["--jobs", "1", "--out", &out("one")]].concat());
     let two = hunt(&[&certify[..], &["--jobs", "2", "--out", &out("two")]].concat());
     assert_eq!(one, two);
@@ -149,8 +150,15 @@ fn a_killed_campaign_goes_on_and_shards_merge_into_one() {
     // As a kill within a line leaves it.
     let bytes = fs::read(&journal).unwrap();
     fs::write(&journal, &bytes[..bytes.len() - 9]).unwrap();
+    // The lines that are whole.
+    let there = fs::read_to_string(&journal).unwrap().matches('\n').count();
     let went_on = lockstorm(&arguments);
     assert_eq!((went_on.0, &went_on.1), (code, &stdout), "{}", went_on.2);
+    let said = format!("{killed}: goes on with the campaign there: {there} runs in ");
+    let cut = ", not made again, and one that was cut short, which is; ";
+    assert!(went_on.2.starts_with(&said) && went_on.2.contains(cut), "{}", went_on.2);
+    let quiet = lockstorm(&[&arguments[..], &["--quiet"]].concat());
+    assert_eq!((quiet.1, quiet.2.as_str()), (stdout.clone(), ""));
     assert_equal(Path::new(&whole), Path::new(&killed));
     // What is complete is told again, and not run again.
     assert_eq!(lockstorm(&arguments).1, stdout);
@@ -186,6 +194,28 @@ fn a_killed_campaign_goes_on_and_shards_merge_into_one() {
     let (code, _, stderr) = hunt(&[&CAMPAIGN[..], &["--seeds", "261", "--out", &whole]].concat());
     assert_eq!(code, 64);
     assert!(stderr.contains("--seeds is 261 here and 260 there"), "{stderr}");
+}
+
+#[test]
+fn a_hunt_for_pairs_says_why_it_tried_none() {
+    let all = ["--strategy", "pairs", "--fence", "full", "--jobs", "2"];
+    let pairs = |more: &[&str]| hunt(&[&all[..], more].concat());
+    let why = |told: &str| {
+        let told = told.lines().skip_while(|line| !line.starts_with("no pair was tried"));
+        told.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+    };
+    let (_, few, _) = pairs(&["--seeds", "3"]);
+    // How many single faults there are is no matter here.
+    let counts =
+        |word| if str::starts_with(word, |c: char| c.is_ascii_digit()) { "N" } else { word };
+    insta::assert_snapshot!(why(&few).split(' ').map(counts).collect::<Vec<_>>().join(" "));
+    let (_, json, _) = pairs(&["--seeds", "3", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert!(json["no-pair"].as_str().unwrap().starts_with("no pair was tried: "), "{json}");
+    // Of as many as it names, one is for a pair.
+    let enough = why(&few).rsplit_once("--seeds ").unwrap().1.parse::<u64>().unwrap() + 1;
+    let (_, told, _) = pairs(&["--seeds", &enough.to_string()]);
+    assert!(!told.contains("no pair was tried") && told.contains("  pairs"), "{told}");
 }
 
 #[test]

@@ -90,6 +90,7 @@ fn bad_flags_are_refused() {
         &["hunt", "--lock", "reddis", "--seeds", "3"],
         &["replay", "no-such-file.toml"],
         &["seeds", "check", "no-such-folder"],
+        &["seeds", "check", LESSON],
         &["fly"],
     ] {
         let (code, stdout, stderr) = lockstorm(arguments);
@@ -108,6 +109,8 @@ fn flags_that_do_nothing_together_are_refused() {
         &["run", "--print-plan", "--print-capsule"],
         &["run", "--print-capsule", "--format", "json"],
         &["run", "--plan", "plan.toml", "--draws", "wide"],
+        &["replay", "plan.toml", "--scenario", "redis-single"],
+        &["explain", "plan.toml", "--seed", "3"],
         &["run", "--calm", "--fault", "{ kind = \"pause\", node = \"app-1\", at = \"1s\" }"],
         &["hunt", "--no-shrink"],
     ] {
@@ -379,6 +382,104 @@ fn a_failure_is_shrunk_into_a_file_and_what_passes_is_refused() {
     ] {
         let (code, stdout, stderr) = lockstorm(arguments);
         assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}: {stderr}");
+    }
+}
+
+/// A seed file has a title and what is expected beside its plan; other files were not meant.
+#[test]
+fn shrinking_writes_over_plans_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let seed = std::fs::read_to_string(LESSON).unwrap();
+    for (name, text) in [("kept.toml", seed.as_str()), ("notes.md", "# mine\n")] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let arguments = ["shrink", LESSON, "--budget", "1", "--out", path.to_str().unwrap()];
+        let (code, stdout, stderr) = lockstorm(&arguments);
+        assert_eq!((code, stdout.as_str()), (64, ""), "{stderr}");
+        assert!(stderr.contains(name) && stderr.contains("name another"), "{stderr}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+}
+
+/// Neither is what is read written over by what is made of it.
+#[test]
+fn no_report_is_written_over_its_plan() {
+    let (_, text, _) = lockstorm(&["run", "--seed", "0x2", "--print-plan"]);
+    let file = plan_file(&text);
+    let plan = file.path().to_str().unwrap();
+    for (arguments, flag) in [
+        (&["run", "--plan", plan, "--out", plan][..], "--out"),
+        (&["run", "--plan", plan, "--html", plan], "--html"),
+        (&["replay", plan, "--perfetto", plan], "--perfetto"),
+        (&["report", plan, "--mermaid", plan], "--mermaid"),
+    ] {
+        let (code, stdout, stderr) = lockstorm(arguments);
+        assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}: {stderr}");
+        assert!(stderr.starts_with(&format!("error: {flag} {plan}: ")), "{stderr}");
+        assert_eq!(std::fs::read_to_string(plan).unwrap(), text);
+    }
+}
+
+/// What *Try it* prints is copied, and does what it says; the flags of *Mend* and of what
+/// `explain` tried go behind any verb that takes a file.
+#[test]
+fn what_a_report_proposes_works_when_it_is_copied() {
+    let words = |command: &str| -> Vec<String> {
+        command.split_whitespace().skip(1).map(ToOwned::to_owned).collect()
+    };
+    let plan = plan_file(&lockstorm(&["run", "--seed", "0x2", "--print-plan"]).1);
+    let plan = plan.path().to_str().unwrap();
+    for told in [
+        lockstorm(&["run", "--seed", "0x2"]),
+        lockstorm(&["replay", LESSON]),
+        lockstorm(&["run", "--plan", plan]),
+        lockstorm(&["run", "--plan", LESSON]),
+    ] {
+        assert_eq!(told.0, 1, "{}", told.2);
+        let line = told.1.lines().find_map(|line| line.trim().strip_prefix("Try it"));
+        let command = line.expect("a command to try");
+        let words = words(command.trim());
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let (code, fenced, stderr) = lockstorm(&words);
+        assert!(code == 0 && fenced.contains("SAFE BY FENCE"), "{command}: {fenced}{stderr}");
+        // Behind the command as well.
+        let reproduce = told.1.lines().find_map(|line| line.trim().strip_prefix("Reproduce"));
+        let reproduce = format!("{} --fence full", reproduce.unwrap().trim());
+        let words: Vec<&str> = reproduce.split_whitespace().skip(1).collect();
+        assert_eq!(lockstorm(&words).0, 0, "{reproduce}");
+    }
+    // What is changed stands in the line that runs it again.
+    let changed = ["replay", LESSON, "--set", "workload.patience=10s", "--lock", "redis-watchdog"];
+    let (_, told, stderr) = lockstorm(&changed);
+    let same = format!("replay {LESSON} --lock redis-watchdog --set workload.patience=10s");
+    assert!(told.contains(&same), "{told}{stderr}");
+    let (code, _, stderr) = lockstorm(&["explain", LESSON, "--fence", "full"]);
+    assert!(code == 64 && stderr.contains("there is nothing to explain"), "{stderr}");
+    let (code, _, stderr) = lockstorm(&["replay", LESSON, "--lock", "redlock"]);
+    assert!(code == 64 && stderr.starts_with("error: --lock: "), "{stderr}");
+}
+
+/// One table has the knobs, for the help as well.
+#[test]
+fn the_help_of_set_names_every_knob() {
+    for verb in ["run", "hunt", "replay", "explain", "shrink"] {
+        let (code, help, _) = lockstorm(&[verb, "--help"]);
+        assert_eq!(code, 0);
+        let help: String = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        for key in lockstorm_sim::plan::file::setting::settable() {
+            assert!(help.contains(&key.path()), "{verb}: {}", key.path());
+        }
+        assert!(!help.contains("lock.name"), "that is --lock");
+    }
+}
+
+/// Nothing but errors where no terminal watches.
+#[test]
+fn no_terminal_is_told_how_far_it_is() {
+    for more in [&[][..], &["--quiet"]] {
+        let explain = ["explain", LESSON, "--reseeds", "1"];
+        let (code, _, stderr) = lockstorm(&[&explain[..], more].concat());
+        assert_eq!((code, stderr.as_str()), (0, ""));
     }
 }
 

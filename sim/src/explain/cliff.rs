@@ -4,13 +4,15 @@
 //! many times as asked: once with the faults that are still to come, and once without
 //! them. The first says how much chance had to do with it, the second how much of the storm
 //! was needed. Where the share jumps, the failure was settled; the way between two steps is
-//! halved to find the one event.
+//! halved to find the one event. A rise that chance may have made, by Wilson's intervals before
+//! and after it, decides nothing.
 
-use super::{Unexplained, names, other_seeds};
+use super::{Unexplained, Watch, names, other_seeds};
 use crate::engine::event::EventEngine;
 use crate::history::EventId;
+use crate::hunt::proportion::Proportion;
 use crate::plan::{Plan, Seed};
-use crate::report::story::Story;
+use crate::report::story::{Step, Story};
 use crate::report::subject::Subject;
 use crate::shrink::Signature;
 use crate::storm::abreast::abreast;
@@ -41,7 +43,7 @@ pub enum Rest {
     Calm,
 }
 
-/// The event that settled it.
+/// The event from which on more runs fail than before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decisive {
     /// It.
@@ -58,13 +60,60 @@ pub struct Decisive {
     pub rest: Rest,
 }
 
+impl Decisive {
+    /// The shares before it and from it on.
+    pub fn shares(&self, draws: u32) -> [Proportion; 2] {
+        [self.before, self.after].map(|failed| Proportion::new(failed.into(), draws.into()))
+    }
+
+    /// With how many draws the two intervals would lie apart if the shares stayed as they are;
+    /// `None` where not even the most that can be asked for would do.
+    pub fn draws_that_would_do(&self, draws: u32) -> Option<u32> {
+        let at = |failed: u32, of: u32| {
+            let scaled = u64::from(failed) * u64::from(of);
+            Proportion::new((scaled + u64::from(draws) / 2) / u64::from(draws), of.into())
+        };
+        (draws + 1..=MOST_DRAWS).find(|of| lie_apart([at(self.before, *of), at(self.after, *of)]))
+    }
+}
+
+/// No question is asked over more draws.
+pub const MOST_DRAWS: u32 = 10_000;
+
+/// Whether the shares differ by more than what chance does to counts: their intervals at 95 %
+/// have nothing in common.
+fn lie_apart([before, after]: [Proportion; 2]) -> bool {
+    before.interval_per_mille().1 < after.interval_per_mille().0
+}
+
+/// Which event settled it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// This one.
+    By(Decisive),
+    /// The share rises most at this one, and by no more than chance may do.
+    NotDecided(Decisive),
+    /// None: the share nowhere jumps.
+    Nowhere,
+}
+
+impl Settled {
+    /// The event, where one is decisive.
+    pub fn decisive(&self) -> Option<&Decisive> {
+        match self {
+            Settled::By(decisive) => Some(decisive),
+            Settled::NotDecided(_) | Settled::Nowhere => None,
+        }
+    }
+}
+
 /// The shares along the story.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cliff {
     /// Before the first event, then at each step of the story.
     pub points: Vec<Point>,
-    /// The decisive event; `None` where the share nowhere jumps.
-    pub decisive: Option<Decisive>,
+    /// Which event settled it.
+    pub settled: Settled,
 }
 
 /// A rise by fewer than so many of a hundred is no jump.
@@ -74,12 +123,15 @@ const LEAST_RISE_PER_CENT: u32 = 25;
 ///
 /// # Errors
 /// When a repeated run has another past.
-pub fn of(run: &Run, draws: u32, factory: &LockFactory) -> Result<Cliff, Unexplained> {
-    let asker = Asker { run, signature: Signature::of(run), draws, factory };
-    let subject = Subject::of(&run.history, &run.judgement);
-    let steps = subject.map(|subject| Story::of(&run.history, &run.plan, &subject).steps);
+pub fn of(
+    run: &Run,
+    draws: u32,
+    factory: &LockFactory,
+    watch: &dyn Watch,
+) -> Result<Cliff, Unexplained> {
+    let asker = Asker { run, signature: Signature::of(run), draws, factory, watch };
     let mut points = vec![asker.at_the_start()];
-    for (step, told) in steps.unwrap_or_default().iter().enumerate() {
+    for (step, told) in steps(run).iter().enumerate() {
         let Some(event) = told.event else { continue };
         points.push(Point {
             step: Some(step),
@@ -89,11 +141,27 @@ pub fn of(run: &Run, draws: u32, factory: &LockFactory) -> Result<Cliff, Unexpla
             calm: asker.from(event, Rest::Calm)?,
         });
     }
-    let decisive = match asker.decisive(&points, Rest::Stormy)? {
-        None => asker.decisive(&points, Rest::Calm)?,
-        found => found,
+    let settled = match asker.settled(&points, Rest::Stormy)? {
+        Settled::By(decisive) => Settled::By(decisive),
+        stormy => match (stormy, asker.settled(&points, Rest::Calm)?) {
+            (stormy, Settled::Nowhere) => stormy,
+            (Settled::NotDecided(stormy), Settled::NotDecided(_)) => Settled::NotDecided(stormy),
+            (_, calm) => calm,
+        },
     };
-    Ok(Cliff { points, decisive })
+    Ok(Cliff { points, settled })
+}
+
+/// How many runs [`of`] makes before it looks for the event between two steps.
+pub(super) fn runs(run: &Run, draws: u32) -> u64 {
+    let told = steps(run).iter().filter(|step| step.event.is_some()).count();
+    (told as u64 + 1) * 2 * u64::from(draws)
+}
+
+fn steps(run: &Run) -> Vec<Step> {
+    let subject = Subject::of(&run.history, &run.judgement);
+    let steps = subject.map(|subject| Story::of(&run.history, &run.plan, &subject).steps);
+    steps.unwrap_or_default()
 }
 
 struct Asker<'a> {
@@ -101,6 +169,7 @@ struct Asker<'a> {
     signature: Option<Signature>,
     draws: u32,
     factory: &'a LockFactory,
+    watch: &'a dyn Watch,
 }
 
 impl Asker<'_> {
@@ -110,7 +179,11 @@ impl Asker<'_> {
     }
 
     fn at_the_start(&self) -> Point {
-        let fails = |plan: &Plan| self.is_the_same(&run_with(plan, &EventEngine, self.factory));
+        let fails = |plan: &Plan| {
+            let fails = self.is_the_same(&run_with(plan, &EventEngine, self.factory));
+            self.watch.done();
+            fails
+        };
         let count = |faults: bool| {
             let plans = other_seeds(&self.run.plan, self.draws).map(|seed| {
                 let mut plan = Plan { seed, ..self.run.plan.clone() };
@@ -133,6 +206,7 @@ impl Asker<'_> {
         let failed = abreast(&seeds, |seed| {
             let reseed = Reseed { after: event, seed: seed.0, calm: rest == Rest::Calm };
             let other = run_reseeded(&self.run.plan, &EventEngine, self.factory, reseed);
+            self.watch.done();
             if other.history.events.get(..past.len()) != Some(past) {
                 return Err(Unexplained::OtherPast(event.0));
             }
@@ -141,8 +215,8 @@ impl Asker<'_> {
         failed.into_iter().sum()
     }
 
-    /// Halves the way of the largest rise.
-    fn decisive(&self, points: &[Point], rest: Rest) -> Result<Option<Decisive>, Unexplained> {
+    /// Halves the way of the largest rise, unless that may be chance.
+    fn settled(&self, points: &[Point], rest: Rest) -> Result<Settled, Unexplained> {
         let value = |point: &Point| match rest {
             Rest::Stormy => point.stormy,
             Rest::Calm => point.calm,
@@ -150,16 +224,21 @@ impl Asker<'_> {
         let rise = |pair: &[Point]| value(&pair[1]).saturating_sub(value(&pair[0]));
         // Of equal rises the first.
         let steepest = points.windows(2).rev().max_by_key(|pair| rise(pair));
-        let Some([from, to]) = steepest else { return Ok(None) };
+        let Some([from, to]) = steepest else { return Ok(Settled::Nowhere) };
         if rise(&[*from, *to]) * 100 < self.draws * LEAST_RISE_PER_CENT {
-            return Ok(None);
+            return Ok(Settled::Nowhere);
         }
-        let Some(EventId(mut high)) = to.event else { return Ok(None) };
+        let Some(EventId(mut high)) = to.event else { return Ok(Settled::Nowhere) };
         let (mut before, mut after) = (value(from), value(to));
+        let whole_way = self.named(EventId(high), [before, after], rest);
+        if let Some(way) = whole_way.filter(|way| !lie_apart(way.shares(self.draws))) {
+            return Ok(Settled::NotDecided(way));
+        }
         let middle = (before + after).div_ceil(2);
         let mut low = from.event.map(|event| event.0);
         while high - low.unwrap_or(0) > 1 {
             let between = low.unwrap_or(0) + (high - low.unwrap_or(0)) / 2;
+            self.watch.expect(u64::from(self.draws));
             let failed = self.from(EventId(between), rest)?;
             if failed >= middle {
                 (high, after) = (between, failed);
@@ -167,9 +246,17 @@ impl Asker<'_> {
                 (low, before) = (Some(between), failed);
             }
         }
-        let Some(event) = self.run.history.get(EventId(high)) else { return Ok(None) };
+        // Of a share that rises a little at many events no single one is decisive.
+        Ok(match self.named(EventId(high), [before, after], rest) {
+            Some(found) if lie_apart(found.shares(self.draws)) => Settled::By(found),
+            Some(found) => Settled::NotDecided(found),
+            None => Settled::Nowhere,
+        })
+    }
+
+    fn named(&self, event: EventId, [before, after]: [u32; 2], rest: Rest) -> Option<Decisive> {
+        let event = self.run.history.get(event)?;
         let name = names::name(event).unwrap_or_else(|| format!("an event at {}", event.node));
-        let (event, at_us) = (event.id, event.at_us);
-        Ok(Some(Decisive { event, at_us, name, before, after, rest }))
+        Some(Decisive { event: event.id, at_us: event.at_us, name, before, after, rest })
     }
 }

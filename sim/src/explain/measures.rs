@@ -1,6 +1,6 @@
 //! What might help, measured: the same plan with one thing changed, over the same draws.
 
-use super::other_seeds;
+use super::{Watch, other_seeds};
 use crate::check::Verdict;
 use crate::engine::event::EventEngine;
 use crate::plan::scenario::{self, LOCKS};
@@ -23,13 +23,15 @@ pub struct Measure {
 }
 
 /// The plan as it is, then each measure that is possible and not taken already.
-pub fn all(plan: &Plan, draws: u32, factory: &LockFactory) -> Vec<Measure> {
+pub fn all(plan: &Plan, draws: u32, factory: &LockFactory, watch: &dyn Watch) -> Vec<Measure> {
     let measured = |(flags, plan): (String, Plan)| {
         let mut measure = Measure { flags, violations: 0, safe: 0, inconclusive: 0 };
         let seeds: Vec<Seed> = other_seeds(&plan, draws).collect();
         let verdicts = abreast(&seeds, |seed| {
             let plan = Plan { seed: *seed, ..plan.clone() };
-            run_with(&plan, &EventEngine, factory).judgement.verdict
+            let verdict = run_with(&plan, &EventEngine, factory).judgement.verdict;
+            watch.done();
+            verdict
         });
         for verdict in verdicts {
             match verdict {
@@ -42,6 +44,11 @@ pub fn all(plan: &Plan, draws: u32, factory: &LockFactory) -> Vec<Measure> {
     };
     let as_it_is = (String::new(), plan.clone());
     [as_it_is].into_iter().chain(changes(plan)).map(measured).collect()
+}
+
+/// How many runs [`all`] makes.
+pub(super) fn runs(plan: &Plan, draws: u32) -> u64 {
+    (changes(plan).len() as u64 + 1) * u64::from(draws)
 }
 
 /// The measures, each with the flags that take it.
@@ -66,13 +73,16 @@ fn changes(plan: &Plan) -> Vec<(String, Plan)> {
     for fence in [Fence::Write, Fence::Full] {
         let tokens = scenario::find_lock(&plan.lock.name).is_ok_and(|lock| lock.tokens);
         if tokens && fence > plan.fence {
-            changes.push((format!("--fence {fence}"), Plan { fence, ..plan.clone() }));
+            changes.extend(
+                plan.clone()
+                    .with_changes(None, Some(fence), &[])
+                    .map(|plan| (format!("--fence {fence}"), plan)),
+            );
         }
     }
     for lock in LOCKS.iter().filter(|lock| lock.records && lock.name != plan.lock.name) {
-        let mut changed = plan.clone();
-        lock.name.clone_into(&mut changed.lock.name);
-        changes.push((format!("--lock {}", lock.name), changed));
+        let changed = plan.clone().with_changes(Some(lock.name), None, &[]);
+        changes.extend(changed.map(|plan| (format!("--lock {}", lock.name), plan)));
     }
     changes.retain(|(_, changed)| changed != plan && changed.check().is_ok());
     changes

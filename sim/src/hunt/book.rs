@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::certificate::{Key, Outcome};
-use super::course::{Course, Source, Step};
+use super::course::{Course, Source, Step, Strategy};
 use super::{Quarry, Summary};
 use crate::check::{Kind, Verdict};
 use crate::report::layout::{counted, grouped};
@@ -177,6 +177,39 @@ impl Book {
             lines.push(("drawn plans", text));
         }
         lines
+    }
+
+    /// Why a hunt for pairs tried none; `None` of one that did, or that is for something else.
+    pub fn why_no_pair(&self, course: &Course) -> Option<String> {
+        if course.strategy() != Strategy::Pairs || self.pairs.runs > 0 {
+            return None;
+        }
+        let singles = course.trials().len() as u64;
+        let calm = course.survey().map_or(0, |survey| survey.calm.len() as u64);
+        let before = calm + singles;
+        let pairs = course.pairs();
+        let why = if self.singles.runs < singles {
+            let tried = format!("{} of {}", grouped(self.singles.runs), grouped(singles));
+            let mend = match course.runs() {
+                Some(_) => format!("give it more than --seeds {before}"),
+                None => "give it more time, or let it go on".to_owned(),
+            };
+            format!("pairs follow from the single faults, and {tried} were tried; {mend}")
+        } else if pairs == 0 {
+            "no two different faults each did something in the same lock cycle and broke nothing \
+             alone; a longer storm (--set duration=20s) or a full fence leaves more to pair"
+                .to_owned()
+        } else {
+            let mend = match course.runs() {
+                Some(_) => format!("give it up to --seeds {}", before + pairs),
+                None => "give it more time, or let it go on".to_owned(),
+            };
+            format!(
+                "the single faults took all there was, and {} are left; {mend}",
+                counted(pairs, "pair")
+            )
+        };
+        Some(format!("no pair was tried: {why}"))
     }
 
     /// The single faults that broke something: the fault, at how many moments of how many

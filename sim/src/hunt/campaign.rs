@@ -62,7 +62,12 @@ pub struct Identity {
 impl Identity {
     /// What differs from `other`, by the flag that says it; `None` if nothing does.
     pub fn difference(&self, other: &Identity) -> Option<String> {
-        let text = |value: &dyn std::fmt::Debug| format!("{value:?}");
+        let said = |said: bool| if said { "said" } else { "not said" }.to_owned();
+        let settings = |identity: &Identity| {
+            let settings = identity.quarry.settings.iter();
+            let all: Vec<String> = settings.map(|(key, value)| format!("{key}={value}")).collect();
+            if all.is_empty() { "not said".to_owned() } else { all.join(", ") }
+        };
         let runs = |identity: &Identity| identity.runs.map_or("none".to_owned(), |n| n.to_string());
         let shard = |identity: &Identity| {
             identity
@@ -75,13 +80,13 @@ impl Identity {
             ("--fence", self.quarry.fence.name().to_owned(), other.quarry.fence.name().to_owned()),
             ("--engine", self.quarry.engine.clone(), other.quarry.engine.clone()),
             ("--draws", self.quarry.draws.name().to_owned(), other.quarry.draws.name().to_owned()),
-            ("--set", text(&self.quarry.settings), text(&other.quarry.settings)),
-            ("--calm", text(&!self.quarry.faults), text(&!other.quarry.faults)),
+            ("--set", settings(self), settings(other)),
+            ("--calm", said(!self.quarry.faults), said(!other.quarry.faults)),
             ("--strategy", self.strategy.name().to_owned(), other.strategy.name().to_owned()),
             ("--seed", self.seeds.first.to_string(), other.seeds.first.to_string()),
             ("--seed", self.seeds.calm.to_string(), other.seeds.calm.to_string()),
             ("--seeds", runs(self), runs(other)),
-            ("--for", text(&self.endless), text(&other.endless)),
+            ("--for without --seeds", said(self.endless), said(other.endless)),
             ("--shard", shard(self), shard(other)),
             ("version", self.lockstorm.clone(), other.lockstorm.clone()),
             ("build", self.build.clone(), other.build.clone()),
@@ -189,6 +194,19 @@ pub struct Journal {
     file: File,
     /// What was there when it was opened.
     known: Lines,
+    /// How much that was.
+    before: Before,
+    /// Seconds hunted before.
+    elapsed_s: u64,
+}
+
+/// What a campaign goes on from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Before {
+    /// Runs that are written down and not made again.
+    pub runs: u64,
+    /// Whether one was cut short, which is made again.
+    pub is_cut: bool,
 }
 
 impl Journal {
@@ -241,9 +259,17 @@ impl Journal {
         }
         // What was cut short is run again.
         let whole = whole_lines(&mut file).map_err(failed)?;
+        let is_cut = file.metadata().map_err(failed)?.len() > whole;
         file.set_len(whole).map_err(failed)?;
+        let before = Before { runs: count_lines(&path).map_err(failed)?, is_cut };
         let known = Lines::open(&path, whole)?;
-        Ok(Journal { folder: folder.to_owned(), file, known })
+        let elapsed_s = elapsed_s(&folder.join(ELAPSED_FILE))?;
+        Ok(Journal { folder: folder.to_owned(), file, known, before, elapsed_s })
+    }
+
+    /// What it goes on from; `None` where nothing was run yet.
+    pub fn before(&self) -> Option<Before> {
+        (self.before.runs > 0 || self.before.is_cut).then_some(self.before)
     }
 
     /// The line of this step, if it was run before; lines are asked for in their order.
@@ -287,8 +313,7 @@ impl Journal {
 
     /// How long was hunted in earlier starts, whole seconds of real time.
     pub fn elapsed_s(&self) -> u64 {
-        let text = fs::read_to_string(self.folder.join(ELAPSED_FILE)).unwrap_or_default();
-        text.trim().parse().unwrap_or(0)
+        self.elapsed_s
     }
 
     /// Writes down how long was hunted so far, and has the disk keep all lines.
@@ -312,9 +337,32 @@ impl Journal {
 
 /// Reads which hunt a folder is of.
 pub(crate) fn identity_of(path: &Path, text: &str) -> Result<Identity, String> {
-    serde_json::from_str(text).map_err(|error| {
-        format!("{}: does not say which hunt this is: {error}; name another folder", path.display())
-    })
+    #[derive(Deserialize)]
+    struct Version {
+        schema: u32,
+    }
+    let path = path.display();
+    let unknown = |error: &dyn std::fmt::Display| {
+        format!(
+            "{path}: does not say which hunt this is: {error}; restore it, or name another folder"
+        )
+    };
+    // Before the rest: a later version may have other fields.
+    let version: Version = serde_json::from_str(text).map_err(|error| unknown(&error))?;
+    if version.schema != SCHEMA {
+        return Err(format!(
+            "{path}: the campaign is of schema {}, and this program reads schema {SCHEMA}: take \
+             the lockstorm that made it, or name another folder",
+            version.schema
+        ));
+    }
+    let identity: Identity = serde_json::from_str(text).map_err(|error| unknown(&error))?;
+    match identity.shard {
+        Some(Shard { index, of }) if !(1..=of).contains(&index) => {
+            Err(unknown(&format!("there is no shard {index} of {of}")))
+        }
+        _ => Ok(identity),
+    }
 }
 
 /// How many bytes the whole lines of a file take: a kill, or a full disk, may have cut the
@@ -334,6 +382,37 @@ pub(crate) fn whole_lines(file: &mut File) -> io::Result<u64> {
         end = start;
     }
     Ok(0)
+}
+
+/// How long was hunted before; a campaign that was killed at its beginning has not said.
+fn elapsed_s(path: &Path) -> Result<u64, String> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(format!("{}: cannot be read: {error}", path.display())),
+    };
+    text.trim().parse().map_err(|_| {
+        format!(
+            "{}: does not say for how many seconds was hunted; write that number into it, or \
+             delete it to count from 0",
+            path.display()
+        )
+    })
+}
+
+/// How many lines there are.
+fn count_lines(path: &Path) -> io::Result<u64> {
+    let mut reader = BufReader::new(File::open(path)?);
+    let mut lines = 0;
+    loop {
+        let chunk = reader.fill_buf()?;
+        if chunk.is_empty() {
+            return Ok(lines);
+        }
+        lines += chunk.iter().filter(|byte| **byte == b'\n').count() as u64;
+        let read = chunk.len();
+        reader.consume(read);
+    }
 }
 
 /// The lines of a journal, read one by one: a night has millions.

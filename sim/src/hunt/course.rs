@@ -246,6 +246,16 @@ impl Course {
         }
     }
 
+    /// How it searches.
+    pub fn strategy(&self) -> Strategy {
+        self.strategy
+    }
+
+    /// How many runs it may make, if that was said.
+    pub fn runs(&self) -> Option<u64> {
+        self.runs
+    }
+
     /// How many pairs there are to try, by what is known so far.
     pub fn pairs(&self) -> u64 {
         self.pairs.total()

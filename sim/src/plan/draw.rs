@@ -25,6 +25,7 @@ mod wide;
 use serde::{Deserialize, Serialize};
 
 use super::file;
+use super::rules;
 use super::scenario;
 use super::{
     Anchor, ClockPlan, Fence, Micros, Operation, Phase, Plan, PlanError, STOCK_NODE, Seed,
@@ -116,6 +117,42 @@ impl Plan {
     /// place is the flag.
     pub fn with_set(self, key: &str, value: &str) -> Result<Plan, PlanError> {
         self.with_settings(&[(key, value)])
+    }
+
+    /// The same plan with what flags say: another lock (what only the old one had is at its
+    /// default again), another fence, other settings; judged together at the end, for one of
+    /// them may need another.
+    ///
+    /// # Errors
+    /// At the flag: unknown names, and what is not possible with the rest of the plan.
+    pub fn with_changes(
+        mut self,
+        lock: Option<&str>,
+        fence: Option<Fence>,
+        settings: &[(&str, &str)],
+    ) -> Result<Plan, PlanError> {
+        if let Some(name) = lock {
+            let lock = scenario::find_lock(name);
+            let lock = lock.map_err(|complaint| PlanError::named("--lock", complaint))?;
+            lock.name.clone_into(&mut self.lock.name);
+            self.lock.own = self.lock.own.only_of(lock.name);
+        }
+        self.fence = fence.unwrap_or(self.fence);
+        for (key, value) in settings {
+            file::setting::apply(&mut self, key, value)?;
+        }
+        let Err(problem) = rules::first_problem(&self) else { return Ok(self) };
+        let is_at = |name: &str| problem.at.iter().any(|at| at == name);
+        let flag = match (lock, fence) {
+            _ if settings.iter().any(|(name, _)| is_at(name)) => None,
+            (_, Some(_)) if is_at("fence") => Some("--fence"),
+            (Some(_), _) => Some("--lock"),
+            _ => None,
+        };
+        match flag {
+            Some(flag) => Err(PlanError::named(flag, problem.complaint)),
+            None => file::setting::judge(&self, settings).map(|()| self),
+        }
     }
 
     /// Several settings changed, judged together at the end.

@@ -70,11 +70,13 @@ impl PlanError {
 }
 
 /// How mends write a key of a plan, and the flag that sets it.
-const FLAGS: [(&str, &str); 6] = [
+const FLAGS: [(&str, &str); 8] = [
     ("fence = ", "--fence "),
     ("redis-mode = ", "--set topology.redis-mode="),
     ("sentinels = ", "--set topology.sentinels="),
     ("redis = ", "--set topology.redis="),
+    ("zookeeper = ", "--set topology.zookeeper="),
+    ("postgres = ", "--set topology.postgres="),
     ("the lock \"", "--lock \""),
     ("the scenario ", "--scenario "),
 ];

@@ -22,7 +22,7 @@ pub use check::CheckArguments;
 pub use hunt::{HuntArguments, MergeArguments, StrategyArgument};
 pub use seeds::SeedsVerb;
 pub use serve::{ServePostgres, ServeRedis, ServeVerb, ServeZookeeper};
-pub use storm::{ReplayArguments, RunArguments, StormArguments};
+pub use storm::{ChangeArguments, ReplayArguments, RunArguments, StormArguments};
 pub use values::{DrawsArgument, EngineArgument, FenceArgument, Format, key_and_value, real_time};
 
 /// Puts distributed locks through a storm, by seed.
@@ -34,6 +34,9 @@ pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
     pub verb: Option<Verb>,
+    /// Say nothing of how far a long task is.
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 safe, 1 violation, 2 unknown, inert or not expressible, \

@@ -1,13 +1,17 @@
 //! `lockstorm explain`: a failure's story, what decided it and when, what would help.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use clap::Args;
-use lockstorm_sim::explain::{self, Effort, Unexplained};
+use lockstorm_sim::explain::cliff::MOST_DRAWS;
+use lockstorm_sim::explain::{self, Effort, Unexplained, Watch};
 use lockstorm_sim::plan::capsule;
 use lockstorm_sim::report::explained as report;
 
 use super::arguments::Format;
 use super::exit::{self, Failure};
 use super::plan_source::PlanArguments;
+use super::progress::Progress;
 use super::run::command_of_plan;
 use super::say::{manner, say};
 
@@ -19,18 +23,41 @@ pub struct ExplainArguments {
     pub plan: PlanArguments,
     /// Over how many other draws of the rest each question is asked.
     #[arg(long, value_name = "COUNT", default_value_t = Effort::default().draws,
-          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_DRAWS)))]
     pub reseeds: u32,
     /// How to tell it.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
 
+/// How many of the runs are made; more turn out to be needed on the way.
+struct Bar {
+    progress: Progress,
+    expected: AtomicU64,
+}
+
+impl Bar {
+    fn begin() -> Bar {
+        Bar { progress: Progress::watched("runs", Some(0)), expected: AtomicU64::new(0) }
+    }
+}
+
+impl Watch for Bar {
+    fn expect(&self, runs: u64) {
+        let before = self.expected.fetch_add(runs, Ordering::Relaxed);
+        self.progress.set_length(before + runs);
+    }
+
+    fn done(&self) {
+        self.progress.inc();
+    }
+}
+
 /// `lockstorm explain`. Safe (0) when there was something to explain.
 pub fn explain(arguments: &ExplainArguments) -> Result<u8, Failure> {
     let plan = arguments.plan.plan()?;
     let effort = Effort { draws: arguments.reseeds, ..Effort::default() };
-    let explained = match explain::explain(&plan, &effort) {
+    let explained = match explain::explain_watched(&plan, &effort, &Bar::begin()) {
         Ok(explained) => explained,
         Err(why @ Unexplained::NoViolation(_)) => return Err(Failure::usage(why)),
         Err(why @ Unexplained::OtherPast(_)) => {
@@ -38,7 +65,9 @@ pub fn explain(arguments: &ExplainArguments) -> Result<u8, Failure> {
             return Ok(exit::NONDETERMINISM);
         }
     };
-    let reproduce = command_of_plan("replay", &plan, arguments.plan.file.as_deref());
+    // A file stands for its plan as it is.
+    let file = arguments.plan.file.as_deref().filter(|_| arguments.plan.storm.change.is_empty());
+    let reproduce = command_of_plan("replay", &plan, file);
     match arguments.format {
         Format::Text => {
             say(report::explained(&explained, &manner()));

@@ -11,22 +11,24 @@ mod examine;
 mod tell;
 pub(super) mod walk;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lockstorm_sim::check::Verdict;
 use lockstorm_sim::hunt::Quarry;
-use lockstorm_sim::hunt::campaign::{IDENTITY_FILE, Identity, Journal, SCHEMA};
+use lockstorm_sim::hunt::campaign::{Before, IDENTITY_FILE, Identity, Journal, SCHEMA};
 use lockstorm_sim::hunt::certificate::Certificate;
 use lockstorm_sim::hunt::course::{Course, DEFAULT_RUNS, Seeds, Shard, Strategy};
 use lockstorm_sim::hunt::examine::Examiner;
 use lockstorm_sim::plan::Seed;
+use lockstorm_sim::report::layout::{counted, grouped};
 use lockstorm_sim::storm;
 use lockstorm_sim::storm::environment::Environment;
 
 use super::arguments::{DrawsArgument, Format, HuntArguments, StormArguments, StrategyArgument};
 use super::exit::{self, Failure};
 use super::plan_folder::PlanFolder;
+use super::progress::is_quiet;
 use super::run::quarry;
 use super::say::say;
 use walk::Walk;
@@ -87,10 +89,33 @@ pub fn hunt(arguments: &HuntArguments, environment: &Environment) -> Result<u8, 
         (true, Some(out)) => Some(Journal::open(out, &setup.identity()?).map_err(Failure::Usage)?),
         _ => None,
     };
+    if let (Some(journal), Some(out)) = (&journal, &setup.out)
+        && let Some(before) = journal.before()
+        && !is_quiet()
+    {
+        eprintln!("{}", goes_on(out, before, journal.elapsed_s(), setup.duration));
+    }
     let mut walk = Walk::new(&setup, folder, journal);
     walk.go(&mut course)?;
     finish(&setup, &course, walk, against.as_ref())
 }
+
+/// From where a campaign goes on, and what of it is left.
+fn goes_on(out: &Path, before: Before, hunted_s: u64, wanted: Option<Duration>) -> String {
+    let (runs, cut) = (counted(before.runs, "run"), if before.is_cut { CUT } else { "" });
+    let left = match wanted.map(|wanted| wanted.as_secs().saturating_sub(hunted_s)) {
+        None => String::new(),
+        Some(0) => "; its time is over, so nothing new is run: ask for more with --for".to_owned(),
+        Some(left) => format!("; {} s are left", grouped(left)),
+    };
+    format!(
+        "{}: goes on with the campaign there: {runs} in {} s so far, not made again{cut}{left}",
+        out.display(),
+        grouped(hunted_s)
+    )
+}
+
+const CUT: &str = ", and one that was cut short, which is";
 
 /// Examines, tells, writes the files of the end; the exit code.
 fn finish(
@@ -123,7 +148,7 @@ fn finish(
     Ok(if is_blind && verdict.is_safe() { Verdict::Unknown } else { verdict }.exit_code())
 }
 
-fn read_certificate(path: &std::path::Path) -> Result<Certificate, Failure> {
+fn read_certificate(path: &Path) -> Result<Certificate, Failure> {
     let failed = |why: String| Failure::usage(format!("{}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
     Certificate::parse(&text).map_err(failed)
@@ -168,12 +193,12 @@ impl Setup {
         storm.draws = storm.draws.or(Some(DrawsArgument::Wide));
         let quarry = quarry(&storm)?;
         let default =
-            if storm.calm { StrategyArgument::Swarm } else { StrategyArgument::Portfolio };
+            if storm.change.calm { StrategyArgument::Swarm } else { StrategyArgument::Portfolio };
         let strategy = arguments.strategy.unwrap_or(default).strategy();
         if arguments.against.is_some() && strategy != Strategy::Certify {
             return Err(Failure::usage("--against compares certificates; add --strategy certify"));
         }
-        if storm.calm && strategy != Strategy::Swarm {
+        if storm.change.calm && strategy != Strategy::Swarm {
             let name = strategy.name();
             return Err(Failure::usage(format!(
                 "--calm --strategy {name}: calm weather has no faults to try; leave out one of the \
@@ -260,7 +285,7 @@ impl Setup {
 
 /// The merged journal is read as if it had been interrupted at its end.
 pub fn finish_merged(setup: &Setup) -> Result<u8, Failure> {
-    let out = setup.out.as_deref().unwrap_or(std::path::Path::new("."));
+    let out = setup.out.as_deref().unwrap_or(Path::new("."));
     let path = out.join(IDENTITY_FILE);
     let text = std::fs::read_to_string(&path).map_err(Failure::internal)?;
     let identity: Identity = serde_json::from_str(&text).map_err(Failure::internal)?;

@@ -13,7 +13,7 @@ use lockstorm_sim::storm::abreast::abreast;
 use super::arguments::{Format, SeedsVerb};
 use super::exit::{self, Failure};
 use super::plan_source::load_any;
-use super::progress::Waiting;
+use super::progress::Progress;
 use super::run::quarry;
 use super::say::{manner, say};
 
@@ -38,9 +38,13 @@ pub fn kept(verb: &SeedsVerb) -> Result<u8, Failure> {
 fn check_all(folder: &Path) -> Result<u8, Failure> {
     let paths = paths(folder)?;
     let (mut failed, mut unread) = (0, 0);
-    let waiting = Waiting::begin();
-    let outcomes = abreast(&paths, |path| SeedFile::load(path).map(|file| check::check(&file)));
-    drop(waiting);
+    let progress = Progress::watched("seed files", Some(paths.len() as u64));
+    let outcomes = abreast(&paths, |path| {
+        let outcome = SeedFile::load(path).map(|file| check::check(&file));
+        progress.inc();
+        outcome
+    });
+    drop(progress);
     for (path, outcome) in paths.iter().zip(outcomes) {
         // One broken file does not hide the others.
         let outcome = match outcome {
@@ -74,12 +78,25 @@ fn say_broken(path: &Path, error: &PlanError) {
 
 /// The paths of a folder that must be there.
 fn paths(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if folder.is_file() {
+        let name = folder.display();
+        return Err(Failure::usage(format!(
+            "{name}: is a file, and a folder of seed files is wanted; name its folder, or run \
+             this one with `lockstorm replay {name}`"
+        )));
+    }
     if !folder.is_dir() {
-        return Err(Failure::usage(format!("{}: no such folder", folder.display())));
+        let name = folder.display();
+        return Err(Failure::usage(format!(
+            "{name}: no such folder; name one with seed files, or make it with `lockstorm seeds add`"
+        )));
     }
     let paths = seeds::list(folder)?;
     if paths.is_empty() {
-        return Err(Failure::usage(format!("{}: no seed files here", folder.display())));
+        return Err(Failure::usage(format!(
+            "{}: no seed files here; `lockstorm seeds add` keeps one",
+            folder.display()
+        )));
     }
     Ok(paths)
 }

@@ -15,7 +15,7 @@ use super::sort::Sort;
 #[derive(Debug, Args)]
 pub struct PlanArguments {
     /// A plan file, a seed file, or a capsule (`storm1:…`).
-    #[arg(conflicts_with_all = ["seed", "scenario", "lock", "fence"])]
+    #[arg(conflicts_with_all = ["seed", "scenario", "draws"])]
     pub file: Option<PathBuf>,
     /// The seed whose plan it is, instead of a file.
     #[arg(long, required_unless_present = "file")]
@@ -35,11 +35,7 @@ impl PlanArguments {
         let Some(path) = &self.file else {
             return Ok(quarry(&self.storm)?.plan(self.seed.unwrap_or_default())?);
         };
-        let mut plan = load_any(path)?;
-        for (key, value) in &self.storm.settings {
-            plan = plan.with_set(key, value)?;
-        }
-        Ok(if self.storm.calm { plan.without_faults() } else { plan })
+        Ok(self.storm.change.of_file(load_any(path)?)?)
     }
 }
 

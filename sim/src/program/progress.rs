@@ -1,6 +1,8 @@
-//! How far a long task is: a bar where a terminal watches, elsewhere a line now and then.
+//! How far a long task is: a bar where a terminal watches, elsewhere a line now and then, or
+//! nothing. With `--quiet` nothing is said anywhere.
 
 use std::io::{IsTerminal, stderr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -13,6 +15,23 @@ use lockstorm_sim::storm::place::place;
 /// How often a line comes where no terminal watches, real time: a log of a night has a
 /// thousand of them.
 const EVERY: Duration = Duration::from_secs(30);
+
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Says nothing from now on: `--quiet`.
+pub fn hush() {
+    IS_QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Whether nothing is to be said of how far it is.
+pub fn is_quiet() -> bool {
+    IS_QUIET.load(Ordering::Relaxed)
+}
+
+/// Whether somebody watches who wants to know how far it is.
+pub fn is_watched() -> bool {
+    stderr().is_terminal() && !is_quiet()
+}
 
 /// What is under way.
 #[derive(Debug)]
@@ -35,6 +54,9 @@ impl Progress {
     /// Begins; `length` is how much there is, if that is known.
     pub fn new(what: &'static str, length: Option<u64>) -> Progress {
         let said = Arc::new(Mutex::new(Said { length, ..Said::default() }));
+        if is_quiet() {
+            return Progress { bar: ProgressBar::hidden(), said, _is_over: None };
+        }
         if !stderr().is_terminal() {
             let (sender, receiver) = channel();
             let telling = said.clone();
@@ -55,6 +77,14 @@ impl Progress {
         }
         bar.set_prefix(what);
         Progress { bar, said, _is_over: None }
+    }
+
+    /// The same, but where no terminal watches nothing is said.
+    pub fn watched(what: &'static str, length: Option<u64>) -> Progress {
+        match is_watched() {
+            true => Progress::new(what, length),
+            false => Progress { bar: ProgressBar::hidden(), said: Arc::default(), _is_over: None },
+        }
     }
 
     /// One more is done.
@@ -94,6 +124,9 @@ pub struct Waiting {
 impl Waiting {
     /// One waits from now on.
     pub fn begin() -> Waiting {
+        if is_quiet() {
+            return Waiting { is_over: None, telling: None };
+        }
         let (sender, receiver) = channel();
         let is_watched = stderr().is_terminal();
         let telling = std::thread::spawn(move || wait(is_watched, &receiver));

@@ -1,6 +1,7 @@
 //! `lockstorm report`: a history, a kept plan or a capsule as a page, a trace or a diagram;
 //! and the same beside `run` and `replay`.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -52,6 +53,30 @@ pub struct ReportArguments {
 impl Files {
     fn is_empty(&self) -> bool {
         self.html.is_none() && self.perfetto.is_none() && self.mermaid.is_none()
+    }
+
+    /// Refuses to write over the file that is read, before anything is run; `out` is what else
+    /// is written.
+    pub fn spare(&self, read: &Path, out: Option<&Path>) -> Result<(), Failure> {
+        let place = |path: &Path| fs::canonicalize(path).ok().filter(|path| path.is_file());
+        let Some(read) = place(read) else { return Ok(()) };
+        let written = [
+            ("--out", out),
+            ("--html", self.html.as_deref()),
+            ("--perfetto", self.perfetto.as_deref()),
+            ("--mermaid", self.mermaid.as_deref()),
+        ];
+        for (flag, path) in written {
+            let Some(path) = path.filter(|path| place(path).is_some_and(|place| place == read))
+            else {
+                continue;
+            };
+            return Err(Failure::usage(format!(
+                "{flag} {}: this is the file that is read, and would be written over; name another",
+                path.display()
+            )));
+        }
+        Ok(())
     }
 
     /// Writes what is asked for of a run, with its messages, and says where it is.
@@ -106,6 +131,7 @@ pub fn report(arguments: &ReportArguments) -> Result<u8, Failure> {
         true => Files { html: Some(beside(&arguments.file)), ..Files::default() },
         false => arguments.files.clone(),
     };
+    files.spare(&arguments.file, None)?;
     let verdict = match is_history(&arguments.file) {
         true if arguments.explain => {
             let mend = "name its plan instead";

@@ -17,32 +17,26 @@ use lockstorm_sim::storm::repeat::Repetition;
 use lockstorm_sim::storm::{self, Run, locks};
 
 use super::arguments::{
-    DrawsArgument, EngineArgument, Format, ReplayArguments, RunArguments, StormArguments,
+    ChangeArguments, DrawsArgument, EngineArgument, Format, ReplayArguments, RunArguments,
+    StormArguments,
 };
 use super::exit::Failure;
 use super::plan_source::load_any;
 use super::progress::Waiting;
 use super::report::{Files, shown as shown_with_messages};
 use super::say::{manner, say};
-use super::sort::Sort;
 
 /// `lockstorm run`.
 pub fn run(arguments: &RunArguments, environment: &Environment) -> Result<u8, Failure> {
     let arguments = &arguments.within(environment)?;
     let (plan, reproduce) = match &arguments.plan {
         Some(path) => {
-            let other = |error| Sort::instead_of(path, Sort::Plan).unwrap_or(Failure::from(error));
-            let mut plan = file::load(path).map_err(other)?;
-            for (key, value) in &arguments.storm.settings {
-                plan = plan.with_set(key, value)?;
-            }
-            if arguments.storm.calm {
-                plan = plan.without_faults();
-            }
+            arguments.files.spare(path, arguments.out.as_deref())?;
+            let plan = arguments.storm.change.of_file(load_any(path)?)?;
             (plan, command_of_file("run --plan", path, &arguments.storm))
         }
         None if !arguments.faults.is_empty() => {
-            if arguments.storm.calm {
+            if arguments.storm.change.calm {
                 let what = "--calm has no faults, and --fault is one; leave out one of the two";
                 return Err(Failure::usage(what));
             }
@@ -85,12 +79,14 @@ pub fn run(arguments: &RunArguments, environment: &Environment) -> Result<u8, Fa
 pub fn replay(arguments: &ReplayArguments, environment: &Environment) -> Result<u8, Failure> {
     let arguments = &arguments.within(environment)?;
     let asked = arguments.engine.unwrap_or(EngineArgument::Event);
-    let plan = load_any(&arguments.file)?;
+    arguments.files.spare(&arguments.file, None)?;
+    let plan = arguments.change.of_file(load_any(&arguments.file)?)?;
     let engine = match asked {
         EngineArgument::Event if environment.engine.is_none() => String::new(),
         other => format!(" --engine {}", other.name()),
     };
-    let reproduce = format!("{} replay {}{engine}", program(), shown(&arguments.file));
+    let changed = changes(&arguments.change);
+    let reproduce = format!("{} replay {}{changed}{engine}", program(), shown(&arguments.file));
     let telling = Telling {
         engine: asked,
         format: arguments.format,
@@ -195,7 +191,7 @@ const DRAWN_BY: [(&str, &str); 4] =
 /// # Errors
 /// When `--set` sets what another flag sets.
 pub fn quarry(storm: &StormArguments) -> Result<Quarry, Failure> {
-    for (key, _) in &storm.settings {
+    for (key, _) in &storm.change.settings {
         if let Some((_, flag)) = DRAWN_BY.iter().find(|(drawn_by, _)| drawn_by == key) {
             return Err(Failure::usage(format!("--set {key}: write {flag} instead")));
         }
@@ -203,11 +199,11 @@ pub fn quarry(storm: &StormArguments) -> Result<Quarry, Failure> {
     Ok(Quarry {
         scenario: storm.scenario.clone(),
         lock: storm.lock(),
-        fence: storm.fence.fence(),
+        fence: storm.fence(),
         engine: storm.engine().name().to_owned(),
-        faults: !storm.calm,
+        faults: !storm.change.calm,
         draws: storm.draws.unwrap_or(DrawsArgument::First).draws(),
-        settings: storm.settings.clone(),
+        settings: storm.change.settings.clone(),
     })
 }
 
@@ -219,18 +215,19 @@ fn program() -> &'static str {
 
 /// The one line that runs this seed again.
 pub fn command_of_seed(seed: lockstorm_sim::plan::Seed, storm: &StormArguments) -> String {
-    let StormArguments { scenario, fence, .. } = storm;
     format!(
-        "{} run --scenario {scenario} --lock {} --fence {} --seed {seed}{}",
+        "{} run --scenario {} --lock {} --fence {} --seed {seed}{}{}",
         program(),
+        storm.scenario,
         storm.lock(),
-        fence.name(),
+        storm.fence(),
+        settings(&storm.change),
         rest(storm)
     )
 }
 
-/// The one line that does `verb` with a plan: with the file that it is in, or else with its
-/// capsule.
+/// The one line that does `verb` with a plan: with the file that it is in as it is, or else with
+/// its capsule.
 pub fn command_of_plan(verb: &str, plan: &Plan, path: Option<&Path>) -> String {
     let named = path.map_or_else(|| capsule::write(plan), shown);
     format!("{} {verb} {named}", program())
@@ -247,17 +244,29 @@ pub fn command_of_faults(plan: &Plan, storm: &StormArguments) -> String {
 }
 
 fn command_of_file(verb: &str, path: &Path, storm: &StormArguments) -> String {
-    format!("{} {verb} {}{}", program(), shown(path), rest(storm))
+    format!("{} {verb} {}{}{}", program(), shown(path), changes(&storm.change), rest(storm))
+}
+
+/// The flags that say what is not as a file has it.
+fn changes(change: &ChangeArguments) -> String {
+    let lock = change.lock.as_ref().map(|lock| format!(" --lock {}", quoted(lock)));
+    let fence = change.fence.map(|fence| format!(" --fence {}", fence.fence()));
+    format!("{}{}{}", lock.unwrap_or_default(), fence.unwrap_or_default(), settings(change))
+}
+
+fn settings(change: &ChangeArguments) -> String {
+    let mut flags = String::new();
+    for (key, value) in &change.settings {
+        flags.push_str(&format!(" --set {}", quoted(&format!("{key}={value}"))));
+    }
+    if change.calm {
+        flags.push_str(" --calm");
+    }
+    flags
 }
 
 fn rest(storm: &StormArguments) -> String {
     let mut rest = String::new();
-    for (key, value) in &storm.settings {
-        rest.push_str(&format!(" --set {}", quoted(&format!("{key}={value}"))));
-    }
-    if storm.calm {
-        rest.push_str(" --calm");
-    }
     if let Some(draws) = storm.draws.filter(|draws| *draws != DrawsArgument::First) {
         rest.push_str(&format!(" --draws {}", draws.draws().name()));
     }

@@ -2,7 +2,6 @@
 //! improvement is written to the file of `--out` at once, so that whoever interrupts it has
 //! the best so far.
 
-use std::io::{IsTerminal, stderr};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,13 +13,15 @@ use lockstorm_sim::report::layout::counted;
 use lockstorm_sim::report::shrunk as report;
 use lockstorm_sim::shrink::{Limits, shrink_with};
 use lockstorm_sim::storm::locks::{self, LockFactory};
-use lockstorm_sim::whole_file;
+use lockstorm_sim::{seeds, whole_file};
 
 use super::arguments::{EngineArgument, Format};
 use super::exit::{self, Failure};
 use super::plan_source::PlanArguments;
+use super::progress::is_watched;
 use super::run::{command_of_plan, examined, verdict_with};
 use super::say::{manner, say};
+use super::sort::Sort;
 
 /// `shrink`.
 #[derive(Debug, Args)]
@@ -50,8 +51,9 @@ pub fn shrink(arguments: &ShrinkArguments) -> Result<u8, Failure> {
         None => Ok(()),
     };
     // Before anything is run: a file that cannot be written is told at once.
+    arguments.out.as_deref().map_or(Ok(()), only_over_a_plan)?;
     keep(&plan)?;
-    let watched = stderr().is_terminal();
+    let watched = is_watched();
     let limits = Limits { replays: arguments.budget };
     let shrunk = shrink_with(&plan, &limits, &factory, &mut |progress| {
         if watched {
@@ -89,6 +91,21 @@ pub fn shrink(arguments: &ShrinkArguments) -> Result<u8, Failure> {
     }
     let verdict = verdict_with(&shrunk.run, repetition);
     Ok(if verdict == shrunk.run.judgement.verdict { exit::SAFE } else { verdict.exit_code() })
+}
+
+/// Only a plan is written over: a seed file has more than its plan, and anything else was not
+/// meant.
+fn only_over_a_plan(path: &Path) -> Result<(), Failure> {
+    let is_empty = |there: std::fs::Metadata| !there.is_file() || there.len() == 0;
+    let is_plan =
+        || Sort::of(path) == Some(Sort::Plan) && !seeds::is_seed_file(path).unwrap_or(true);
+    if std::fs::metadata(path).map_or(true, is_empty) || is_plan() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "--out {}: there is a file here that is no plan, and would be written over; name another",
+        path.display()
+    )))
 }
 
 /// Writes a plan in one step: a reader finds the old one or the new one.

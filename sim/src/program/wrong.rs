@@ -11,16 +11,24 @@ pub fn one_line(error: &clap::Error) -> Option<String> {
             | ErrorKind::DisplayVersion
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     );
-    (!is_page).then(|| told(&error.render().to_string()))
+    (!is_page).then(|| told(&error.render().to_string(), error.kind()))
 }
 
+/// What to write instead of a flag that a file has in its own text.
+const OF_A_FILE: &str = "the file says that itself: leave out one of the two, or change what it \
+                         says with --set KEY=VALUE (--set seed=0x3), --lock or --fence";
+
 /// Of what clap says in several paragraphs: the first, the tips, and where help is.
-fn told(text: &str) -> String {
+fn told(text: &str, kind: ErrorKind) -> String {
     let mut paragraphs = text.split("\n\n").map(str::trim).filter(|text| !text.is_empty());
     let first = paragraphs.next().unwrap_or("error: the command line cannot be read");
     let mut line = first.lines().map(str::trim).collect::<Vec<_>>().join(" ");
     if let Some((what, values)) = line.clone().split_once(" [possible values: ") {
         line = format!("{what}; allowed: {}", values.trim_end_matches(']'));
+    }
+    let is_of_a_file = ["[FILE]", "<FILE>"].iter().any(|file| line.contains(file));
+    if kind == ErrorKind::ArgumentConflict && is_of_a_file {
+        line.push_str(&format!("; {OF_A_FILE}"));
     }
     let mut verbs = String::from("lockstorm");
     for paragraph in paragraphs {
@@ -53,6 +61,10 @@ mod tests {
             &["hunt", "--seeds", "0"],
             &["hunt", "--shard", "3/2", "--out", "new"],
             &["run", "--plan", "x", "--seed", "3"],
+            &["run", "--plan", "x", "--scenario", "redis-single"],
+            &["explain", "x", "--seed", "3"],
+            &["shrink", "x", "--draws", "wide"],
+            &["replay", "x", "--seed", "3"],
             &["run", "--print-plan", "--out", "x.ndjson"],
             &["seeds", "check", "x", "--foo"],
         ];

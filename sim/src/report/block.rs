@@ -104,7 +104,7 @@ impl<'m> Block<'m> {
             let label = if n == 0 { format!("  {label}") } else { String::new() };
             let text = self.manner.charset.fit(text);
             // A command must stay on one line to be copied.
-            if label.trim() == "Reproduce" {
+            if ["Reproduce", "Try it"].contains(&label.trim()) {
                 self.line(&format!("{label:LABEL$}{text}"));
             } else {
                 self.line(&labelled(&label, LABEL, &text, self.manner.width));
@@ -292,6 +292,26 @@ fn found(block: &mut Block<'_>, failure: &Failure<'_>, subject: &Subject<'_>) {
     block.blank();
     block.labelled("Why", &[&why::why(&run.history, &run.plan, subject)]);
     block.labelled("Try", &why::proposals(subject, &run.plan));
+    if why::fence_helps(subject, &run.plan)
+        && let Some(command) = fenced(failure.reproduce)
+    {
+        block.labelled("Try it", &[&command]);
+    }
+}
+
+/// The command that runs it with a full fence; `None` of one that takes no such flag, such as
+/// `cargo test`.
+fn fenced(reproduce: &str) -> Option<String> {
+    let mut programs = ["lockstorm ", "cargo run -- "].into_iter();
+    let verb = programs.find_map(|program| reproduce.strip_prefix(program))?;
+    if !verb.starts_with("run ") && !verb.starts_with("replay ") {
+        return None;
+    }
+    let mut said = [" --fence off", " --fence write"].into_iter();
+    Some(match said.find(|said| verb.contains(said)) {
+        Some(said) => reproduce.replacen(said, " --fence full", 1),
+        None => format!("{reproduce} --fence full"),
+    })
 }
 
 /// The nodes whose clocks were compared with each other, where that ended a lease.

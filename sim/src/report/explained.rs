@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 
 use crate::check::Language;
 use crate::explain::Explained;
-use crate::explain::cliff::{Decisive, Point, Rest};
+use crate::explain::cliff::{Decisive, MOST_DRAWS, Point, Rest, Settled};
 use crate::explain::measures::Measure;
 use crate::explain::pair::{Moment, Pair};
+use crate::hunt::proportion::Proportion;
 use crate::plan::{capsule, file};
 use crate::report::layout::{labelled, pad, pad_left, width};
 use crate::report::manner::Manner;
@@ -117,9 +118,12 @@ fn cliff(text: &mut Text<'_>, explained: &Explained) {
             share(point.calm, draws),
         ));
     }
-    let sentence = match &explained.cliff.decisive {
-        Some(decisive) => decided(decisive, draws),
-        None => "No single event settles it: the share nowhere rises by a quarter.".to_owned(),
+    let sentence = match &explained.cliff.settled {
+        Settled::By(decisive) => decided(decisive, draws),
+        Settled::NotDecided(steepest) => not_decided(steepest, draws),
+        Settled::Nowhere => {
+            "No single event settles it: the share nowhere rises by a quarter.".to_owned()
+        }
     };
     text.paragraph(&sentence);
 }
@@ -141,14 +145,37 @@ fn share(failed: u32, draws: u32) -> String {
 
 fn decided(decisive: &Decisive, draws: u32) -> String {
     let Decisive { name, before, after, rest, at_us, .. } = decisive;
-    let rest = match rest {
-        Rest::Stormy => "with the storm going on",
-        Rest::Calm => "with no further faults",
-    };
+    let rest = going_on(*rest);
     format!(
         "Decisive: {name}, at {}. Until just before it {before} of {draws} runs fail {rest}, from \
          it on {after} of {draws}.",
         seconds(*at_us)
+    )
+}
+
+fn going_on(rest: Rest) -> &'static str {
+    match rest {
+        Rest::Stormy => "with the storm going on",
+        Rest::Calm => "with no further faults",
+    }
+}
+
+/// Where the share rises most, and why that says nothing.
+fn not_decided(steepest: &Decisive, draws: u32) -> String {
+    let [before, after] = steepest.shares(draws).map(Proportion::percent);
+    let more = match steepest.draws_that_would_do(draws) {
+        Some(enough) => format!("if the shares stay so, --reseeds {enough} would tell"),
+        None => format!("no --reseeds up to {MOST_DRAWS} would tell"),
+    };
+    format!(
+        "Not decided: the share rises most at {}, at {}: {} of {draws} runs fail {} before it, \
+         {before}, and {} from it on, {after}. The two intervals (95 %) overlap, so that may be \
+         chance; {more}.",
+        steepest.name,
+        seconds(steepest.at_us),
+        steepest.before,
+        going_on(steepest.rest),
+        steepest.after,
     )
 }
 
@@ -182,7 +209,8 @@ fn tried(text: &mut Text<'_>, explained: &Explained) {
     }
     text.paragraph(
         "A measure that changes nothing here may help elsewhere; one that helps in each of these \
-         runs is not thereby proved. For proof: `lockstorm hunt` with the same flag.",
+         runs is not thereby proved. For proof: `lockstorm hunt` with the same flag; to see one run: \
+         the flag behind `lockstorm run` or `lockstorm replay` of this plan.",
     );
 }
 
@@ -208,16 +236,28 @@ pub fn explained_json(explained: &Explained, reproduce: &str) -> String {
             "in-both": moment.in_both,
         })
     };
-    let decisive = explained.cliff.decisive.as_ref().map(|decisive| {
+    let rise = |decisive: &Decisive| {
+        let intervals = decisive.shares(explained.draws).map(Proportion::interval_per_mille);
         json!({
             "event": decisive.event,
             "at-us": decisive.at_us,
             "what": decisive.name,
             "violations-before": decisive.before,
             "violations-after": decisive.after,
+            "per-mille-before": intervals[0],
+            "per-mille-after": intervals[1],
             "without-further-faults": decisive.rest == Rest::Calm,
         })
-    });
+    };
+    let decisive = explained.cliff.settled.decisive().map(rise);
+    let not_decided = match &explained.cliff.settled {
+        Settled::NotDecided(steepest) => {
+            let mut value = rise(steepest);
+            value["draws-that-would-do"] = json!(steepest.draws_that_would_do(explained.draws));
+            value
+        }
+        Settled::By(_) | Settled::Nowhere => Value::Null,
+    };
     let causes = explained.causes.iter().map(|link| {
         json!({ "event": link.event, "at-us": link.at_us, "what": link.name, "depth": link.depth })
     });
@@ -242,6 +282,7 @@ pub fn explained_json(explained: &Explained, reproduce: &str) -> String {
         "draws": explained.draws,
         "cliff": explained.cliff.points.iter().map(point).collect::<Vec<Value>>(),
         "decisive": decisive,
+        "not-decided": not_decided,
         "measures": measures.collect::<Vec<_>>(),
         "plan": file::write(&run.plan),
         "capsule": capsule::write(&run.plan),

@@ -4,6 +4,7 @@
 //! [`tell`](mod@tell) puts each into the field's words, with the command as it went
 //! over the wire, and here they are cut to length, numbered and set in columns.
 
+mod at_work;
 mod choose;
 mod tell;
 
@@ -14,8 +15,12 @@ use crate::report::manner::{Charset, Manner};
 use crate::report::subject::Subject;
 use crate::visible::visible;
 
-/// A story has no more steps than this.
+/// A story has no more steps than this, unless more faults were at work on its parties than
+/// find room in it.
 pub const MOST_STEPS: usize = 12;
+/// For so many faults that nothing is blamed on there is room; each one more has its step
+/// beyond the others.
+const ROOM_FOR_FAULTS: usize = 4;
 
 /// What is said beside a step by a sign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,10 +76,11 @@ pub struct Story {
 impl Story {
     /// The story of `subject`.
     pub fn of(history: &History, plan: &Plan, subject: &Subject<'_>) -> Story {
-        let mut chosen = choose::choose(history, subject);
+        let (mut chosen, others) = choose::choose(history, subject);
         choose::join_replies(&mut chosen);
+        let most = MOST_STEPS + others.saturating_sub(ROOM_FOR_FAULTS);
         // Of what matters least, the latest goes first: a story needs its beginning.
-        while chosen.len() > MOST_STEPS {
+        while chosen.len() > most {
             let least = chosen.iter().enumerate().max_by_key(|(n, scene)| (scene.weight, *n));
             let Some((n, _)) = least else { break };
             chosen.remove(n);

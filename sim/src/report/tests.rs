@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::engine::event::EventEngine;
 use crate::engine::turmoil::Turmoil;
 use crate::hunt::Summary;
-use crate::plan::{ClockPlan, Fence, Seed, scenario};
+use crate::plan::{ClockPlan, Fence, Plan, Seed, file, scenario};
 use crate::report::block::{Failure, failure_block_in};
 use crate::report::demonstration::{Shown, demonstration};
 use crate::report::layout::{WIDTH, width};
@@ -338,6 +338,56 @@ fn strangers_are_no_part_of_a_story() {
         let told = format!("{story:?}");
         assert!(!told.contains("app-3/1") && !told.contains("app-1/2"), "{told}");
     }
+}
+
+/// A pause of the first holder is what `explain` finds decisive here; nothing is blamed on it.
+#[test]
+fn what_met_a_holder_meanwhile_is_told() {
+    let plan = Plan::from_seed("redis-failover", "redis", Fence::Off, Seed(2)).unwrap();
+    let run = storm::run(&plan, &EventEngine);
+    let subject = Subject::of(&run.history, &run.judgement).unwrap();
+    let story = Story::of(&run.history, &run.plan, &subject);
+    insta::assert_snapshot!(story.lines(&manner(Charset::Unicode)).join("\n"));
+}
+
+/// A server that keeps nothing has a disk that nothing happens to.
+#[test]
+fn a_fault_of_a_disk_that_nothing_is_kept_on_is_told_as_that() {
+    let told = |node: &str, persistence: &str| {
+        let text = format!(
+            "schema = 1\nscenario = \"redis-single\"\nduration = \"6s\"\n[topology]\n\
+             redis-persistence = \"{persistence}\"\n[[fault]]\nkind = \"disk-stall\"\n\
+             node = \"{node}\"\nat = \"1s\"\nfor = \"3s\"\n"
+        );
+        let run = storm::run(&file::parse("plan.toml", &text).unwrap(), &EventEngine);
+        let text = block(&run, Charset::Unicode);
+        let lines = text.lines().skip_while(|line| !line.contains("fault 0: "));
+        lines.take_while(|line| !line.contains("Repeated")).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!([told("redis-1", "none"), told("app-1", "none")].join("\n\n"));
+    assert_eq!(told("redis-1", "aof-always"), "", "it met something");
+}
+
+/// The command that is proposed is that of the run, and works when it is copied.
+#[test]
+fn what_is_tried_is_a_command() {
+    let run = sample::replication_lag();
+    let tried = |reproduce: &str| {
+        let failure = Failure { reproduce, ..failure(&run, &Repetition::FreshProcess, None) };
+        let text = failure_block_in(&failure, &manner(Charset::Unicode));
+        let line = text.lines().find(|line| line.starts_with("  Try it"));
+        line.map_or_else(|| format!("{reproduce}: nothing"), ToOwned::to_owned)
+    };
+    let commands = [
+        "lockstorm run --scenario redis-failover --lock redis --fence off --seed 0x2 --calm",
+        "cargo run -- run --scenario redis-failover --lock redis --fence write --seed 0x2",
+        "lockstorm replay 'my plan.toml' --set duration=3s",
+        "cargo run -- run --plan plan.toml",
+        "lockstorm replay storm1:dYwx",
+        "lockstorm lesson run replication-lag",
+        REPRODUCE,
+    ];
+    insta::assert_snapshot!(commands.map(tried).join("\n"));
 }
 
 #[test]

@@ -361,16 +361,21 @@ fn token_source(plan: &Plan, blame: &Blame) -> String {
     }
 }
 
-/// What helps against the subject in general, of what the plan does not have yet.
-pub fn proposals(subject: &Subject<'_>, plan: &Plan) -> Vec<&'static str> {
+/// Whether a full fence, which the plan does not have, helps against the subject.
+pub fn fence_helps(subject: &Subject<'_>, plan: &Plan) -> bool {
     let kinds = [Some(subject.finding.kind), subject.harm.map(|harm| harm.kind)];
-    let fence_helps = kinds
+    let is_held = kinds
         .iter()
         .flatten()
         .any(|kind| matches!(kind, Kind::DoubleGrant | Kind::Oversell | Kind::EffectInterleaved));
     let has_tokens = scenario::LOCKS.iter().any(|lock| lock.name == plan.lock.name && lock.tokens);
+    is_held && has_tokens && plan.fence != Fence::Full && subject.blame().is_lock_bug()
+}
+
+/// What helps against the subject in general, of what the plan does not have yet.
+pub fn proposals(subject: &Subject<'_>, plan: &Plan) -> Vec<&'static str> {
     let mut proposals = Vec::new();
-    if fence_helps && has_tokens && plan.fence != Fence::Full && subject.blame().is_lock_bug() {
+    if fence_helps(subject, plan) {
         proposals.push(
             "--fence full, in a test .fence(Fence::Full): the stock turns away whoever is not the \
              newest holder",

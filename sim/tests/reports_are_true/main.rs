@@ -19,7 +19,7 @@ use std::path::Path;
 use lockstorm_interpose::Senses;
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::engine::senses;
-use lockstorm_sim::history::{FaultFamily, What};
+use lockstorm_sim::history::{Event, FaultFamily, What};
 use lockstorm_sim::hunt::Quarry;
 use lockstorm_sim::plan::{Fence, Seed};
 use lockstorm_sim::report::story::{MOST_STEPS, Story};
@@ -117,6 +117,35 @@ fn blame_is_told(told: &Told<'_>) {
     }
 }
 
+/// Whatever the sentence: a fault that did something to a holder, or to the server that had
+/// granted it the lock, between that grant and the holder's wrong act is told.
+fn what_met_a_holder_is_told(told: &Told<'_>) {
+    let is_act = |owner: &str, event: &Event| {
+        told.finding.events.contains(&event.id)
+            && matches!(&event.what, What::Effect { owner: by, .. } if **by == *owner)
+    };
+    for owner in &told.blame.owners {
+        if told.granted(owner).is_none() || told.plan.lock.name == "none" {
+            continue;
+        }
+        let grant = told.set(owner);
+        let Some(act) = told.events().rfind(|event| is_act(owner, event)) else { continue };
+        for touch in told.events().filter(|event| grant.id < event.id && event.id < act.id) {
+            let What::FaultTouched { fault, .. } = touch.what else { continue };
+            let began = told.events().rfind(|event| {
+                event.id < touch.id
+                    && matches!(event.what, What::FaultBegan { fault: of, .. } if of == fault)
+            });
+            let began = began.expect("what touches has begun");
+            let What::FaultBegan { targets, .. } = &began.what else { continue };
+            let strikes = |name: &str| targets.iter().any(|target| **target == *name);
+            if strikes(Told::client(owner)) || strikes(&grant.node) {
+                assert!(told.in_story(began), "fault {fault} met {owner}, and is not told");
+            }
+        }
+    }
+}
+
 /// The rule of a run's why; `None` for a run in which nothing was found.
 fn judged(run: &Run) -> Option<&'static str> {
     let subject = Subject::of(&run.history, &run.judgement)?;
@@ -129,6 +158,7 @@ fn judged(run: &Run) -> Option<&'static str> {
     let (part, rule) = rule.unwrap_or_else(|| panic!("no precondition is known of: {}", told.why));
     rule(&told);
     blame_is_told(&told);
+    what_met_a_holder_is_told(&told);
     Some(part)
 }
 

@@ -34,7 +34,8 @@ impl Merged {
                     let (folder, other) = (folder.display(), other.display());
                     return Err(format!(
                         "run {next} went differently in {folder} and in {other}: nondeterminism, \
-                         or two builds that are not alike"
+                         or two builds that are not alike; have one build run all shards, or look \
+                         for it with `lockstorm hunt --twice`"
                     ));
                 }
                 (None, Some(line)) => found = Some((folder, line)),
@@ -108,6 +109,9 @@ fn read_identity(folder: &Path) -> Result<Identity, String> {
 fn lines_of(folder: &Path) -> Result<Lines, String> {
     let path = folder.join(JOURNAL_FILE);
     let whole = fs::File::open(&path).and_then(|mut file| whole_lines(&mut file));
-    let whole = whole.map_err(|error| format!("{}: cannot be read: {error}", path.display()))?;
+    let whole = whole.map_err(|error| {
+        let mend = "restore it, or run this shard again with its flags";
+        format!("{}: cannot be read: {error}; {mend}", path.display())
+    })?;
     Lines::open(&path, whole)
 }

@@ -49,6 +49,29 @@ fn a_line_that_was_cut_short_is_cut_off_and_the_others_stay() {
 }
 
 #[test]
+fn what_a_campaign_goes_on_from_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || Journal::open(folder.path(), &identity());
+    let mut journal = open().unwrap();
+    assert_eq!((journal.before(), journal.elapsed_s()), (None, 0));
+    (0..3).for_each(|number| journal.add(&line(number)).unwrap());
+    journal.rest(90).unwrap();
+    drop(journal);
+    let journal = open().unwrap();
+    assert_eq!(journal.before(), Some(Before { runs: 3, is_cut: false }));
+    assert_eq!(journal.elapsed_s(), 90);
+    drop(journal);
+    let path = folder.path().join(JOURNAL_FILE);
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() - 5]).unwrap();
+    assert_eq!(open().unwrap().before(), Some(Before { runs: 2, is_cut: true }));
+    let elapsed = folder.path().join(ELAPSED_FILE);
+    fs::write(&elapsed, "an hour\n").unwrap();
+    let why = open().unwrap_err();
+    assert!(why.starts_with(&elapsed.display().to_string()) && why.contains("delete it"), "{why}");
+}
+
+#[test]
 fn a_line_gives_back_what_the_worker_told() {
     let lost = Summary::lost(Seed(3), "why".to_owned());
     let full = Summary {
@@ -78,11 +101,30 @@ fn what_is_not_this_hunt_is_refused_in_one_sentence() {
             .unwrap_err(),
     );
     errors.push(open(&Identity { build: "cccc".to_owned(), ..identity() }).unwrap_err());
+    errors.push(open(&Identity { endless: true, runs: None, ..identity() }).unwrap_err());
+    let with = |change: fn(&mut Quarry)| {
+        let mut other = identity();
+        change(&mut other.quarry);
+        other
+    };
+    errors.push(open(&with(|quarry| quarry.faults = false)).unwrap_err());
+    let leases = |quarry: &mut Quarry| {
+        quarry.settings = vec![("lock.lease".to_owned(), "2s".to_owned())];
+    };
+    errors.push(open(&with(leases)).unwrap_err());
     let path = folder.path().join(JOURNAL_FILE);
     fs::write(&path, "{\"number\":1}\n{\"number\":2}\n").unwrap();
     errors.push(open(&identity()).unwrap_err());
-    fs::write(folder.path().join(IDENTITY_FILE), "{}").unwrap();
-    errors.push(open(&identity()).unwrap_err());
+    let later = Identity { schema: SCHEMA + 1, ..identity() };
+    let nowhere = Identity { shard: Some(Shard { index: 2, of: 0 }), ..identity() };
+    for text in [
+        "{}".to_owned(),
+        serde_json::json!(later).to_string(),
+        serde_json::json!(nowhere).to_string(),
+    ] {
+        fs::write(folder.path().join(IDENTITY_FILE), text).unwrap();
+        errors.push(open(&identity()).unwrap_err());
+    }
     errors.push(Journal::open(&path, &identity()).unwrap_err());
     let told = errors.join("\n").replace(&folder.path().display().to_string(), "FOLDER");
     insta::assert_snapshot!(told);

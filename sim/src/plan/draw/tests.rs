@@ -207,3 +207,27 @@ fn without_faults_nothing_is_wrong() {
     assert!(plan.faults.is_empty() && plan.clocks.is_empty());
     assert_eq!(first_problem(&plan), Ok(()));
 }
+
+/// What one flag needs another may bring; what cannot be is told at its flag.
+#[test]
+fn flags_over_a_plan_are_judged_together() {
+    let plan = failover(3).without_faults();
+    let refused = |lock, fence, settings| {
+        plan.clone().with_changes(lock, fence, settings).unwrap_err().to_string()
+    };
+    let told = [
+        refused(Some("reddis"), None, &[]),
+        refused(Some("redlock"), None, &[]),
+        refused(Some("pg-advisory"), None, &[]),
+        refused(Some("none"), Some(Fence::Full), &[]),
+        refused(Some("redis-fair"), None, &[("topology.apps", "0")]),
+    ];
+    insta::assert_snapshot!(told.join("\n"));
+    let independent = [("topology.redis-mode", "independent"), ("topology.sentinels", "0")];
+    let changed = plan.clone().with_changes(Some("redlock"), None, &independent).unwrap();
+    assert_eq!((changed.lock.name.as_str(), changed.topology.independent), ("redlock", true));
+    // What only the old lock had is at its default again.
+    let held = plan.clone().with_changes(Some("redis-watchdog"), None, &[("lock.max-hold", "9s")]);
+    let back = held.unwrap().with_changes(Some("redis"), Some(Fence::Full), &[]).unwrap();
+    assert_eq!(back, Plan { fence: Fence::Full, ..plan });
+}

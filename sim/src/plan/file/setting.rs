@@ -21,14 +21,18 @@ pub fn split(setting: &str) -> Result<(&str, &str), PlanError> {
     })
 }
 
+/// What `--set` can set, in the order of files.
+pub fn settable() -> impl Iterator<Item = &'static Key> {
+    KEYS.iter().filter(|key| OWN_FLAGS.iter().all(|(own, _)| *own != key.path()))
+}
+
 /// Puts one value into the plan, without judging the whole.
 pub(crate) fn apply(plan: &mut Plan, name: &str, value: &str) -> Result<(), PlanError> {
     if let Some((_, flag)) = OWN_FLAGS.iter().find(|(own, _)| *own == name) {
         let what = format!("{name} decides what the other settings default to");
         return Err(PlanError::named("--set", Complaint::new(what, format!("use {flag}"))));
     }
-    let settable = |key: &&Key| OWN_FLAGS.iter().all(|(own, _)| *own != key.path());
-    let Some(key) = KEYS.iter().filter(settable).find(|key| key.path() == name) else {
+    let Some(key) = settable().find(|key| key.path() == name) else {
         return Err(PlanError::named("--set", unknown(name)));
     };
     (key.set)(plan, Raw::Bare(value))
@@ -42,11 +46,7 @@ fn unknown(name: &str) -> Complaint {
             "use topology.sentinels=1 for true, 0 for false (3 is what the scenarios have)",
         );
     }
-    let paths: Vec<String> = KEYS
-        .iter()
-        .map(Key::path)
-        .filter(|path| OWN_FLAGS.iter().all(|(own, _)| own != path))
-        .collect();
+    let paths: Vec<String> = settable().map(Key::path).collect();
     // `lease` alone means `lock.lease`.
     let full = KEYS.iter().find(|key| key.name == name).map(Key::path);
     let near = full

@@ -4,12 +4,63 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use lockstorm_sim::hunt::Quarry;
-use lockstorm_sim::plan::{Draws, Fence, Seed, scenario};
+use lockstorm_sim::plan::file::setting::settable;
+use lockstorm_sim::plan::keys::{Key, SECTIONS};
+use lockstorm_sim::plan::{Draws, Fence, Plan, PlanError, Seed, scenario};
 use lockstorm_sim::storm::environment::Environment;
 
 use super::values::{DrawsArgument, EngineArgument, FenceArgument, Format, key_and_value};
 use crate::program::exit::Failure;
 use crate::program::report::Files;
+
+/// What is not as the scenario, or the plan of a file, has it. Of a flag that is said twice the
+/// last counts, so that what a report proposes can be put behind the command that it prints.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ChangeArguments {
+    #[arg(long, help = locks(), overrides_with = "lock")]
+    pub lock: Option<String>,
+    /// How much of the fence the stock uses; off, or as the file has it, where nothing is said.
+    #[arg(long, value_enum, overrides_with = "fence")]
+    pub fence: Option<FenceArgument>,
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_and_value,
+          help = SETTING, long_help = settings())]
+    pub settings: Vec<(String, String)>,
+    /// Calm weather: the plans without their faults.
+    #[arg(long)]
+    pub calm: bool,
+}
+
+impl ChangeArguments {
+    /// The plan of a file with what these say.
+    pub fn of_file(&self, plan: Plan) -> Result<Plan, PlanError> {
+        let settings: Vec<(&str, &str)> =
+            self.settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let fence = self.fence.map(FenceArgument::fence);
+        let plan = plan.with_changes(self.lock.as_deref(), fence, &settings)?;
+        Ok(if self.calm { plan.without_faults() } else { plan })
+    }
+
+    /// Whether they say nothing.
+    pub fn is_empty(&self) -> bool {
+        self.lock.is_none() && self.fence.is_none() && self.settings.is_empty() && !self.calm
+    }
+}
+
+const SETTING: &str = "A knob of the plan, such as `lock.lease=2s`; may be repeated. `--help` \
+                       lists all, `run --print-plan` shows what they are";
+
+/// Every knob there is, section by section.
+fn settings() -> String {
+    let mut text = String::from(
+        "A knob of the plan, such as `lock.lease=2s`; may be repeated. `run --print-plan` shows \
+         what they are in a plan. There are:",
+    );
+    for section in [""].into_iter().chain(SECTIONS) {
+        let knobs = settable().filter(|key| key.section == section).map(Key::path);
+        text.push_str(&format!("\n{}", knobs.collect::<Vec<_>>().join(", ")));
+    }
+    text
+}
 
 fn scenarios() -> String {
     let names = scenario::SCENARIOS.iter().map(|scenario| scenario.name);
@@ -19,7 +70,8 @@ fn scenarios() -> String {
 fn locks() -> String {
     let names = scenario::LOCKS.iter().map(|lock| lock.name);
     format!(
-        "The lock under test, the scenario's own where nothing is said: {} (none must fail)",
+        "The lock under test; the scenario's own, or the file's, where nothing is said: {} (none \
+         must fail)",
         names.collect::<Vec<_>>().join(", ")
     )
 }
@@ -30,18 +82,9 @@ pub struct StormArguments {
     // The help names what there is.
     #[arg(long, default_value = "redis-failover", help = scenarios())]
     pub scenario: String,
-    #[arg(long, help = locks())]
-    pub lock: Option<String>,
-    /// How much of the fence the stock uses.
-    #[arg(long, value_enum, default_value_t = FenceArgument::Off)]
-    pub fence: FenceArgument,
-    /// A knob of the plan, such as `lock.lease=2s`; may be repeated. `run --print-plan`
-    /// shows them all.
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_and_value)]
-    pub settings: Vec<(String, String)>,
-    /// Calm weather: the plans without their faults.
-    #[arg(long)]
-    pub calm: bool,
+    /// What is not as the scenario, or the plan of a file, has it.
+    #[command(flatten)]
+    pub change: ChangeArguments,
     /// What seeds draw from; `first` for one seed, `wide` for a hunt, where nothing is said.
     #[arg(long, value_enum)]
     pub draws: Option<DrawsArgument>,
@@ -54,7 +97,12 @@ impl StormArguments {
     /// The lock that is asked for, or the scenario's own.
     pub fn lock(&self) -> String {
         let own = || scenario::default_lock(&self.scenario).to_owned();
-        self.lock.clone().unwrap_or_else(own)
+        self.change.lock.clone().unwrap_or_else(own)
+    }
+
+    /// The fence that is asked for, or none.
+    pub fn fence(&self) -> Fence {
+        self.change.fence.map_or(Fence::Off, FenceArgument::fence)
     }
 
     /// The engine that is asked for.
@@ -66,14 +114,12 @@ impl StormArguments {
     pub fn of(quarry: &Quarry) -> StormArguments {
         StormArguments {
             scenario: quarry.scenario.clone(),
-            lock: Some(quarry.lock.clone()),
-            fence: match quarry.fence {
-                Fence::Off => FenceArgument::Off,
-                Fence::Write => FenceArgument::Write,
-                Fence::Full => FenceArgument::Full,
+            change: ChangeArguments {
+                lock: Some(quarry.lock.clone()),
+                fence: Some(FenceArgument::of(quarry.fence)),
+                settings: quarry.settings.clone(),
+                calm: !quarry.faults,
             },
-            settings: quarry.settings.clone(),
-            calm: !quarry.faults,
             draws: Some(match quarry.draws {
                 Draws::First => DrawsArgument::First,
                 Draws::Wide => DrawsArgument::Wide,
@@ -89,8 +135,8 @@ impl StormArguments {
 /// `run`.
 #[derive(Debug, Clone, Args)]
 pub struct RunArguments {
-    /// A plan file (TOML) or a capsule instead of a drawn plan.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "scenario", "lock", "fence", "draws"])]
+    /// A plan file (TOML), a seed file or a capsule instead of a drawn plan.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "scenario", "draws"])]
     pub plan: Option<PathBuf>,
     /// The seed, hex with 0x or decimal; 0x0 where nothing is said.
     #[arg(long)]
@@ -143,6 +189,9 @@ impl RunArguments {
 pub struct ReplayArguments {
     /// A plan file, a seed file, or a capsule (`storm1:…`).
     pub file: PathBuf,
+    /// What is not as the file has it.
+    #[command(flatten)]
+    pub change: ChangeArguments,
     /// The engine; event where nothing is said.
     #[arg(long, value_enum)]
     pub engine: Option<EngineArgument>,

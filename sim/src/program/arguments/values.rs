@@ -35,12 +35,12 @@ impl FenceArgument {
         }
     }
 
-    /// As it is written.
-    pub fn name(self) -> &'static str {
-        match self {
-            FenceArgument::Off => "off",
-            FenceArgument::Write => "write",
-            FenceArgument::Full => "full",
+    /// As a flag.
+    pub fn of(fence: Fence) -> FenceArgument {
+        match fence {
+            Fence::Off => FenceArgument::Off,
+            Fence::Write => FenceArgument::Write,
+            Fence::Full => FenceArgument::Full,
         }
     }
 }

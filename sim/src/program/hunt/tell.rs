@@ -117,6 +117,7 @@ fn json_of(setup: &Setup, course: &Course, walk: &Walk<'_>, examined: &[Examined
         ("coverage", json!({ "parts": parts, "cells": cells })),
         ("bound", json!(drawn.bound())),
         ("rests-on", json!(book.rests_on(course))),
+        ("no-pair", json!(book.why_no_pair(course))),
     ];
     json::hunt_json(&setup.quarry, book.tally.clone(), book.trace(), failures.collect(), &more)
 }
@@ -148,6 +149,9 @@ fn text(
         say(book.tally.counts("runs", &manner));
         say("");
         coverage(setup, course, walk, &manner);
+    }
+    if let Some(why) = book.why_no_pair(course) {
+        say(format!("\n{}", labelled("", 0, &why, manner.width)));
     }
     if let Some(confirmed) = table::confirmed(examined.iter().map(Examined::confirmation)) {
         say(format!("\n{confirmed}"));

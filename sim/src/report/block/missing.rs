@@ -4,7 +4,7 @@ use super::{Block, Failure};
 use crate::check::{Goal, Judgement, Verdict};
 use crate::fault;
 use crate::history::{Event, History, What};
-use crate::plan::{FaultKind, Micros, Plan, When};
+use crate::plan::{FaultKind, Micros, Plan, RedisPersistence, When};
 use crate::report::layout::counted;
 
 pub(super) fn tell(block: &mut Block<'_>, failure: &Failure<'_>) {
@@ -12,7 +12,7 @@ pub(super) fn tell(block: &mut Block<'_>, failure: &Failure<'_>) {
     let judgement = &run.judgement;
     let (sentence, mends) = match judgement.verdict {
         Verdict::Unknown => unknown(judgement, &run.history),
-        Verdict::Inert => (inert_sentence(&run.plan), vec![INERT_MEND.to_owned()]),
+        Verdict::Inert => (inert_sentence(&run.plan), inert_mends(judgement, &run.plan)),
         Verdict::NotExpressible => not_expressible(failure),
         Verdict::Internal => internal(failure),
         Verdict::Nondeterminism => (
@@ -152,6 +152,46 @@ fn inert_sentence(plan: &Plan) -> String {
     }
 }
 
+/// What would have each fault do something.
+fn inert_mends(judgement: &Judgement, plan: &Plan) -> Vec<String> {
+    let mut mends: Vec<String> = Vec::new();
+    for inert in &judgement.goals.inert {
+        let planned = plan.faults.get(inert.fault).filter(|_| inert.began.is_some());
+        let diskless = planned.and_then(|fault| diskless(&fault.kind, plan));
+        let mend = match diskless {
+            Some((_, mend)) => mend,
+            None => INERT_MEND.to_owned(),
+        };
+        if !mends.contains(&mend) {
+            mends.push(mend);
+        }
+    }
+    if mends.is_empty() {
+        mends.push(INERT_MEND.to_owned());
+    }
+    mends
+}
+
+/// Of a fault of a disk that its node keeps nothing on: the node, and what would change that.
+fn diskless<'k>(kind: &'k FaultKind, plan: &Plan) -> Option<(&'k str, String)> {
+    let (FaultKind::DiskSlow { node, .. }
+    | FaultKind::DiskStall { node }
+    | FaultKind::DiskError { node }) = kind
+    else {
+        return None;
+    };
+    if node.starts_with("redis-") && plan.topology.persistence == RedisPersistence::None {
+        let mend = "have the Redis servers keep what they have on their disks (--set \
+                    topology.redis-persistence=aof-always)";
+        return Some((node, mend.to_owned()));
+    }
+    // Clients, and the stock that is no database.
+    let is_server = ["redis-", "sentinel-", "zk-", "pg-"].iter().any(|kind| node.starts_with(kind));
+    let mend =
+        format!("{node} is no server that keeps anything: have the fault strike one that is");
+    (!is_server).then_some((node, mend))
+}
+
 /// What became of each fault that touched nothing; of many, the first `most`.
 pub(super) fn inert_faults(judgement: &Judgement, plan: &Plan, most: usize) -> Vec<String> {
     let inert = &judgement.goals.inert;
@@ -169,7 +209,10 @@ pub(super) fn inert_faults(judgement: &Judgement, plan: &Plan, most: usize) -> V
                 group.map_or("", String::as_str),
                 plan.lock.name
             ),
-            (Some(_), _) => "it began, and nothing met it".to_owned(),
+            (Some(_), _) => match planned.and_then(|fault| diskless(&fault.kind, plan)) {
+                Some((node, _)) => format!("it began, and {node} keeps nothing on its disk"),
+                None => "it began, and nothing met it".to_owned(),
+            },
             (None, Some(When::After { anchor, .. })) => {
                 format!("it never began: `{anchor}` never happened")
             }

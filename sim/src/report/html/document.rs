@@ -391,7 +391,7 @@ impl CliffFacts {
                     calm: point.calm,
                 })
                 .collect(),
-            decisive: explained.cliff.decisive.as_ref().map(|decisive| Decisive {
+            decisive: explained.cliff.settled.decisive().map(|decisive| Decisive {
                 event: id(decisive.event),
                 at: time(decisive.at_us),
                 what: Both::of(&decisive.name),

@@ -2,13 +2,16 @@
 //!
 //! What proves the finding comes first, then what the parties did to the lock and to
 //! the stock, then what the cluster did between them. Events of other clients and
-//! other locks are no part of it.
+//! other locks are no part of it. Faults are told where they are blamed, and where they were
+//! at work on a party or its server meanwhile ([`at_work`](super::at_work)).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::check::Kind;
 use crate::history::{AcquireOutcome, Attempt, Event, EventId, FaultFamily, History, What};
 use crate::report::subject::Subject;
+
+use super::at_work::at_work;
 
 /// How much an event matters to a story, 0 for what it cannot be told without.
 pub(super) type Weight = u8;
@@ -21,13 +24,20 @@ pub(super) struct Scene<'a> {
     /// The reply to the request that `event` applies, where no other event that was
     /// chosen lies between them: the two are told as one step.
     pub reply: Option<&'a Event>,
+    /// Whether it is a fault that began and that nothing is blamed on.
+    pub is_beside: bool,
 }
 
-/// The events that matter, in order.
-pub(super) fn choose<'a>(history: &'a History, subject: &Subject<'_>) -> Vec<Scene<'a>> {
+/// The events that matter, in order, and how many of them are faults that are told though
+/// nothing is blamed on them.
+pub(super) fn choose<'a>(history: &'a History, subject: &Subject<'_>) -> (Vec<Scene<'a>>, usize) {
     let chooser = Chooser::new(history, subject);
     let weighed = history.iter().filter_map(|event| Some((event, chooser.weigh(event)?)));
-    weighed.map(|(event, weight)| Scene { event, weight, reply: None }).collect()
+    let scenes = weighed.map(|(event, weight)| {
+        let is_beside = chooser.at_work.contains(&event.id);
+        Scene { event, weight, reply: None, is_beside }
+    });
+    (scenes.collect(), chooser.at_work.len())
 }
 
 /// What is known before the choice.
@@ -37,8 +47,11 @@ struct Chooser<'s> {
     evidence: BTreeSet<EventId>,
     /// What the sentence of the why speaks of: the story must show it.
     told: BTreeSet<EventId>,
-    /// The blamed faults and their families, by position in the plan.
+    /// The faults that are told and their families, by position in the plan: those that are
+    /// blamed …
     faults: BTreeMap<usize, FaultFamily>,
+    /// … and where others began that were at work on a party or its server meanwhile.
+    at_work: BTreeSet<EventId>,
     /// Of each owner, the application that its client was told of.
     applied: BTreeSet<EventId>,
     /// From the first application, or the failover before it, to the last piece of
@@ -54,6 +67,7 @@ impl<'s> Chooser<'s> {
         let key = subject.key();
         let owners: BTreeSet<&str> = subject.owners().into_iter().collect();
         let blamed = subject.blame().faults.iter().map(|fault| (fault.fault, fault.family));
+        let mut faults: BTreeMap<usize, FaultFamily> = blamed.collect();
         let applied = told_applications(history, &owners);
         // The books are read at the end of every run: they say nothing of when.
         let is_books = |id: &&EventId| {
@@ -61,6 +75,9 @@ impl<'s> Chooser<'s> {
         };
         let all = subject.evidence();
         let evidence: BTreeSet<EventId> = all.iter().filter(|id| !is_books(id)).copied().collect();
+        let mut others = at_work(history, &owners, &applied, &evidence);
+        others.retain(|other| !faults.contains_key(&other.fault));
+        faults.extend(others.iter().map(|other| (other.fault, other.family)));
         let mechanism = &subject.blame().mechanism;
         let mut told: BTreeSet<EventId> = mechanism.events().into_iter().collect();
         let failover = mechanism.failover();
@@ -74,7 +91,8 @@ impl<'s> Chooser<'s> {
             owners,
             evidence,
             told,
-            faults: blamed.collect(),
+            faults,
+            at_work: others.iter().map(|other| other.began).collect(),
             applied,
             window: (first, last),
             said: said(history),
@@ -255,16 +273,16 @@ pub(super) fn told_applications(history: &History, owners: &BTreeSet<&str>) -> B
 pub(super) fn join_replies(scenes: &mut Vec<Scene<'_>>) {
     let mut n = 0;
     while n + 1 < scenes.len() {
-        let (request, reply) = (&scenes[n].event.what, &scenes[n + 1].event.what);
-        // What a fault did to the request belongs behind the two.
-        let between = match reply {
-            What::FaultTouched { .. } => 1,
-            _ => 0,
+        // What a fault did to the request belongs behind the two, and so does one that began
+        // meanwhile and changed nothing about them.
+        let is_behind = |scene: &Scene<'_>| {
+            scene.is_beside || matches!(scene.event.what, What::FaultTouched { .. })
         };
-        let reply = scenes.get(n + 1 + between).map_or(reply, |scene| &scene.event.what);
-        let joins = match (request, reply) {
-            (What::RecordSet { owner, .. }, What::AcquireReturned { attempt, .. })
-            | (What::RecordReleased { owner, .. }, What::ReleaseReturned { attempt, .. }) => {
+        let between = scenes[n + 1..].iter().take_while(|scene| is_behind(scene)).count();
+        let reply = scenes.get(n + 1 + between).map(|scene| &scene.event.what);
+        let joins = match (&scenes[n].event.what, reply) {
+            (What::RecordSet { owner, .. }, Some(What::AcquireReturned { attempt, .. }))
+            | (What::RecordReleased { owner, .. }, Some(What::ReleaseReturned { attempt, .. })) => {
                 attempt.to_string() == **owner
             }
             _ => false,
