@@ -10,7 +10,8 @@
 //! Order of things: [`Bug`] is what is known of one, [`BUGS`] are all; the `desk` is the
 //! connection with the sound steps of a lock, the `recipe` is a lock made of steps of which
 //! a bug replaces one, `renewal` keeps a record alive, the `ensemble` is a session with
-//! ZooKeeper and a place in a queue there, the `database` a connection to PostgreSQL; then one file a family of bugs.
+//! ZooKeeper and a place in a queue there, the `database` a connection to PostgreSQL, `patience`
+//! what waits until a lock is granted; then one file a family of bugs.
 //! It knows no history and no hunt.
 
 mod answers;
@@ -23,6 +24,7 @@ mod identity;
 mod lease;
 mod line;
 mod open;
+mod patience;
 mod queue;
 mod quorum;
 mod recipe;
