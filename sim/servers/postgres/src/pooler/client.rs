@@ -173,11 +173,11 @@ impl Client {
     /// Carries messages until one side ends.
     async fn relay(&mut self) -> io::Result<()> {
         loop {
-            while self.from_client().await? {}
+            while self.hand_on().await? {}
             match self.hear().await? {
                 Heard::Client(0) | Heard::Server(0) => return Ok(()),
                 Heard::Client(_) => {}
-                Heard::Server(_) => self.from_server().await?,
+                Heard::Server(_) => self.hand_back().await?,
             }
         }
     }
@@ -198,7 +198,7 @@ impl Client {
     }
 
     /// Hands the next whole message on to a session; false if there is none yet.
-    async fn from_client(&mut self) -> io::Result<bool> {
+    async fn hand_on(&mut self) -> io::Result<bool> {
         let most = self.entry.shared.settings.message_bytes;
         let (kind, length) = match codec::frame(&self.input, most) {
             Ok(Some(frame)) => frame,
@@ -247,7 +247,7 @@ impl Client {
     }
 
     /// Hands on what the session has said, and gives it back where a transaction is over.
-    async fn from_server(&mut self) -> io::Result<()> {
+    async fn hand_back(&mut self) -> io::Result<()> {
         let mut output = Vec::new();
         let mut is_over = false;
         if let Some(Lent { backend, .. }) = &mut self.lent {
