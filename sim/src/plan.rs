@@ -155,6 +155,9 @@ pub struct OwnOptions {
 /// How many connections a client may have open that is not told.
 pub const CONNECTIONS: u16 = 10;
 
+/// How many sessions a PostgreSQL server has that is not told.
+pub const MAX_CONNECTIONS: u16 = 100;
+
 impl OwnOptions {
     /// Those of them that the lock of this name has, the others by default: a plan writes
     /// down the options of its own lock alone.
@@ -264,6 +267,11 @@ pub struct Topology {
     pub tick: Micros,
     /// PostgreSQL servers `pg-1` (primary at first) to `pg-n`.
     pub postgres: u16,
+    /// How many sessions each of them has at most (`max_connections`).
+    pub max_connections: u16,
+    /// How many sessions `pooler-1`, a pooler in transaction mode, shares among the clients;
+    /// 0: there is none, and clients connect to the server.
+    pub pooler: u16,
     /// Clients `app-1` to `app-n`, but for those that are absent.
     pub apps: u16,
     /// The numbers of clients between them that are not there; never the last. What all
@@ -281,6 +289,9 @@ pub struct Topology {
 fn app_node(number: u16) -> String {
     format!("app-{number}")
 }
+
+/// The node of the pooler.
+pub const POOLER_NODE: &str = "pooler-1";
 
 /// The node of the guarded stock; always there.
 pub const STOCK_NODE: &str = "stock-1";
@@ -331,12 +342,13 @@ impl Topology {
     }
 
     /// Every node: the Redis servers, the sentinels, the servers of ZooKeeper and of
-    /// PostgreSQL, the stock, the clients.
+    /// PostgreSQL, their pooler, the stock, the clients.
     pub fn nodes(&self) -> Vec<String> {
         let mut nodes = self.redis_nodes();
         nodes.extend(self.sentinel_nodes());
         nodes.extend(self.zookeeper_nodes());
         nodes.extend(self.postgres_nodes());
+        nodes.extend((self.pooler > 0).then(|| POOLER_NODE.to_owned()));
         nodes.push(STOCK_NODE.to_owned());
         nodes.extend(self.app_nodes());
         nodes
@@ -388,6 +400,11 @@ pub struct Workload {
     pub locks: u32,
     /// Where the stock is.
     pub stock: StockPlace,
+    /// How many buyers there are at each client, side by side.
+    pub buyers: u16,
+    /// How many connections a client's pool has, which its buyers share, where the stock is
+    /// [`StockPlace::SqlPooled`].
+    pub pool: u16,
     /// How many of the clients only read, of a lock that has a side for readers: the last
     /// ones. The others sell.
     pub readers: u16,

@@ -10,10 +10,13 @@
 //! Order of things: [`Bug`] is what is known of one, [`BUGS`] are all; the `desk` is the
 //! connection with the sound steps of a lock, the `recipe` is a lock made of steps of which
 //! a bug replaces one, `renewal` keeps a record alive, the `ensemble` is a session with
-//! ZooKeeper and a place in a queue there, the `database` a connection to PostgreSQL; then one file a family of bugs.
-//! It knows no history and no hunt.
+//! ZooKeeper and a place in a queue there, the `database` a connection to PostgreSQL, `patience`
+//! what waits until a lock is granted; then one file a family of bugs. [`Checkout`] is a bug of
+//! how a sale stands to its lock, which is another's. It knows no history and no hunt.
 
 mod answers;
+mod bugs;
+mod checkout;
 mod clocks;
 mod counted;
 mod database;
@@ -23,6 +26,7 @@ mod identity;
 mod lease;
 mod line;
 mod open;
+mod patience;
 mod queue;
 mod quorum;
 mod recipe;
@@ -40,7 +44,11 @@ use lockstorm::Host;
 use lockstorm::lock::Lock;
 
 use crate::plan::{Fence, Plan};
+use crate::storm::locks;
 use desk::Desk;
+
+pub use bugs::{BUGS, WASTES};
+pub use checkout::Checkout;
 
 /// Which of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,11 +104,13 @@ pub struct Bug {
     build: Build,
 }
 
-/// How the lock is built: of its connection to the one master, or of the whole plan.
+/// How the lock is built: of its connection to the one master, or of the whole plan; or how
+/// the sale is, under a lock that is none of ours.
 #[derive(Clone, Copy)]
 enum Build {
     AtTheMaster(fn(Desk, Half) -> Arc<dyn Lock>),
     Anywhere(fn(&Host, &Plan, Half) -> Arc<dyn Lock>),
+    Sale { lock: &'static str, checkout: fn(&Host, &Plan, Half) -> Checkout },
 }
 
 impl Bug {
@@ -125,355 +135,26 @@ pub fn find(lock_name: &str) -> Option<(&'static Bug, Half)> {
 }
 
 /// Builds the planted lock, or twin, that `plan` names; `None` if it names another lock.
-pub fn build(host: &Host, plan: &Plan) -> Option<Arc<dyn Lock>> {
+///
+/// # Errors
+/// When the options of the lock that a planted sale goes by contradict each other.
+pub fn build(host: &Host, plan: &Plan) -> Option<Result<Arc<dyn Lock>, String>> {
     let (bug, half) = find(&plan.lock.name)?;
     Some(match bug.build {
-        Build::AtTheMaster(build) => build(Desk::new(host.clone(), plan), half),
-        Build::Anywhere(build) => build(host, plan, half),
+        Build::AtTheMaster(build) => Ok(build(Desk::new(host.clone(), plan), half)),
+        Build::Anywhere(build) => Ok(build(host, plan, half)),
+        Build::Sale { lock, .. } => locks::build_named(host, plan, lock),
     })
 }
 
-/// Sections around as long as the lease, and a client that asks for its own deadline.
-const AROUND_THE_LEASE: &[(&str, &str)] = &[
-    ("lock.lease", "1s"),
-    ("workload.slow-work", "800ms"),
-    ("workload.slow-per-mille", "200"),
-    ("workload.deadline-check", "true"),
-];
-
-/// Sections longer than the lease: whoever works so long must renew.
-const BEYOND_THE_LEASE: &[(&str, &str)] = &[
-    ("lock.lease", "1s"),
-    ("workload.slow-work", "2s"),
-    ("workload.slow-per-mille", "200"),
-    ("workload.deadline-check", "true"),
-];
-
-/// Sections near to the lease, and clients who wait for longer than anybody may hold it.
-const WAITED_FOR: &[(&str, &str)] = &[
-    ("lock.lease", "1s"),
-    ("workload.slow-work", "600ms"),
-    ("workload.patience", "8s"),
-    ("workload.deadline-check", "true"),
-];
-
-/// Patience that outlasts the storm: who is not served is seen to wait.
-const PATIENT: &[(&str, &str)] = &[("workload.patience", "30s"), DEADLINE];
-
-/// Likewise, and nobody but these two.
-const TWO_WHO_WAIT: &[(&str, &str)] = &[
-    ("topology.apps", "2"),
-    ("lock.lease", "1s"),
-    ("workload.slow-work", "600ms"),
-    ("workload.patience", "8s"),
-    DEADLINE,
-];
-
-/// The scenario as it stands, and a client that asks for its own deadline.
-const PLAIN: &[(&str, &str)] = &[("workload.deadline-check", "true")];
-
-/// A plain bug: one Redis, no fence, its own deadline asked for.
-const fn bug(
-    name: &'static str,
-    report_kinds: &'static [&'static str],
-    shows: &'static [&'static str],
-    purpose: Purpose,
-    build: fn(Desk, Half) -> Arc<dyn Lock>,
-) -> Bug {
-    Bug {
-        name,
-        report_kinds,
-        shows,
-        scenario: "redis-single",
-        fence: Fence::Off,
-        settings: PLAIN,
-        purpose,
-        ordered_tokens: false,
-        build: Build::AtTheMaster(build),
+/// How the clients of `plan` sell, if the bug that it names is in that.
+pub fn checkout(host: &Host, plan: &Plan) -> Option<Checkout> {
+    let (bug, half) = find(&plan.lock.name)?;
+    match bug.build {
+        Build::Sale { checkout, .. } => Some(checkout(host, plan, half)),
+        Build::AtTheMaster(_) | Build::Anywhere(_) => None,
     }
 }
-
-/// A bug of a lock that is elsewhere than at one master.
-const fn bug_at(
-    scenario: &'static str,
-    name: &'static str,
-    report_kinds: &'static [&'static str],
-    shows: &'static [&'static str],
-    purpose: Purpose,
-    build: fn(&Host, &Plan, Half) -> Arc<dyn Lock>,
-) -> Bug {
-    Bug {
-        name,
-        report_kinds,
-        shows,
-        scenario,
-        fence: Fence::Off,
-        settings: PLAIN,
-        purpose,
-        ordered_tokens: false,
-        build: Build::Anywhere(build),
-    }
-}
-
-/// Two were inside at once.
-const INSIDE: &[&str] = &["effect-interleaved", "oversell"];
-/// Two were promised the lock, or inside at once.
-const TWICE: &[&str] = &["double-grant", "effect-interleaved", "oversell"];
-/// The lock stays closed.
-const CLOSED: &[&str] = &["stuck-waiter", "leaked-lock"];
-/// Tokens went back.
-const TOKENS: &[&str] = &["token-regression", "false-reject"];
-
-use Purpose::{HeldOut, Tuning};
-
-/// All bugs, by the kinds of their reports.
-pub const BUGS: &[Bug] = &[
-    bug("no-deadline", &["K01"], INSIDE, Tuning, lease::no_deadline),
-    bug("bare-del", &["K02"], &["wrong-release"], Tuning, release::bare_del),
-    Bug {
-        settings: AROUND_THE_LEASE,
-        ..bug("get-then-del", &["K02"], &["wrong-release"], HeldOut, release::get_then_del)
-    },
-    bug("setnx-then-expire", &["K03"], &["leaked-lock"], Tuning, taking::setnx_then_expire),
-    bug("waiters-renew", &["K03"], &["leaked-lock"], HeldOut, taking::waiters_renew),
-    Bug {
-        settings: &[
-            ("lock.lease", "1500ms"),
-            ("workload.slow-work", "1200ms"),
-            ("workload.slow-per-mille", "60"),
-            ("workload.deadline-check", "true"),
-        ],
-        ..bug("lease-cut-to-seconds", &["K03"], TWICE, Tuning, taking::lease_cut_to_seconds)
-    },
-    Bug {
-        settings: BEYOND_THE_LEASE,
-        ..bug("expire-in-seconds", &["K03"], &["leaked-lock"], HeldOut, watchdog::expire_in_seconds)
-    },
-    Bug {
-        settings: BEYOND_THE_LEASE,
-        ..bug("loss-not-noticed", &["K04"], INSIDE, Tuning, watchdog::loss_not_noticed)
-    },
-    Bug {
-        settings: BEYOND_THE_LEASE,
-        ..bug("renewal-not-retried", &["K04"], INSIDE, HeldOut, watchdog::renewal_not_retried)
-    },
-    Bug {
-        settings: BEYOND_THE_LEASE,
-        ..bug("stale-renewal-entry", &["K04"], INSIDE, HeldOut, watchdog::stale_renewal_entry)
-    },
-    Bug {
-        settings: BEYOND_THE_LEASE,
-        ..bug(
-            "renewal-outlives-hold",
-            &["K05"],
-            &["leaked-lock"],
-            HeldOut,
-            watchdog::renewal_outlives_hold,
-        )
-    },
-    Bug {
-        settings: BEYOND_THE_LEASE,
-        ..bug("armed-by-callback", &["K05"], &["leaked-lock"], Tuning, watchdog::armed_by_callback)
-    },
-    Bug {
-        settings: BEYOND_THE_LEASE,
-        ..bug("renew-without-owner", &["K06"], INSIDE, HeldOut, watchdog::renew_without_owner)
-    },
-    Bug {
-        settings: BEYOND_THE_LEASE,
-        ..bug("renew-by-set", &["K06"], INSIDE, Tuning, watchdog::renew_by_set)
-    },
-    bug("resent-del", &["K07"], &["wrong-release"], HeldOut, release::resent_del),
-    Bug {
-        settings: AROUND_THE_LEASE,
-        ..bug("own-record-as-new", &["K07"], INSIDE, Tuning, lease::own_record_as_new)
-    },
-    Bug {
-        settings: BEYOND_THE_LEASE,
-        ..bug("counted-again", &["K07"], &["leaked-lock"], HeldOut, counted::counted_again)
-    },
-    Bug {
-        settings: WAITED_FOR,
-        ..bug(
-            "ghost-in-queue",
-            &["K09"],
-            &["stuck-waiter", "leaked-lock"],
-            HeldOut,
-            queue::ghost_in_queue,
-        )
-    },
-    Bug {
-        settings: AROUND_THE_LEASE,
-        ..bug("lease-from-reply", &["K11"], INSIDE, HeldOut, lease::lease_from_reply)
-    },
-    Bug {
-        settings: &[("lock.lease", "1500ms"), ("workload.slow-work", "900ms"), DEADLINE],
-        ..bug("client-clock-expiry", &["K12"], TWICE, HeldOut, clocks::client_clock_expiry)
-    },
-    Bug {
-        fence: Fence::Full,
-        ordered_tokens: true,
-        ..bug("token-from-clock", &["K12"], TOKENS, Tuning, tokens::from_the_clock)
-    },
-    Bug {
-        settings: TWO_WHO_WAIT,
-        ..bug(
-            "local-lock-kept",
-            &["K14"],
-            &["stuck-waiter", "leaked-lock"],
-            HeldOut,
-            answers::local_lock_kept,
-        )
-    },
-    bug("released-regardless", &["K14"], &["loss-not-told"], Tuning, answers::released_regardless),
-    bug("released-at-once", &["K16"], TWICE, HeldOut, identity::released_at_once),
-    bug("get-then-set", &["K17"], TWICE, Tuning, taking::get_then_set),
-    bug("one-owner-a-process", &["K20"], TWICE, HeldOut, identity::one_owner_a_process),
-    bug("open-on-timeout", &["K21"], TWICE, Tuning, open::on_timeout),
-    bug("open-on-error", &["K21"], TWICE, HeldOut, open::on_error),
-    Bug {
-        fence: Fence::Full,
-        ordered_tokens: true,
-        ..bug("token-before-lock", &[], TOKENS, HeldOut, tokens::before_the_lock)
-    },
-    Bug {
-        fence: Fence::Full,
-        ordered_tokens: true,
-        ..bug("token-expires", &[], TOKENS, Tuning, tokens::that_expire)
-    },
-    Bug {
-        settings: &[
-            ("topology.apps", "2"),
-            ("lock.lease", "1s"),
-            ("workload.slow-work", "600ms"),
-            ("workload.patience", "30s"),
-            DEADLINE,
-        ],
-        ..bug("woken-by-message-alone", &["K08"], CLOSED, HeldOut, wakeups::by_message_alone)
-    },
-    Bug {
-        settings: &[
-            ("lock.lease", "1s"),
-            ("lock.command-timeout", "150ms"),
-            ("workload.slow-work", "800ms"),
-            ("workload.slow-per-mille", "200"),
-            DEADLINE,
-        ],
-        ..bug_at(
-            "redlock-five",
-            "lease-from-last-vote",
-            &["K11"],
-            INSIDE,
-            HeldOut,
-            quorum::from_the_last_vote,
-        )
-    },
-    bug_at("redlock-five", "half-is-enough", &[], TWICE, Tuning, quorum::half_is_enough),
-    bug_at(
-        "zookeeper-single",
-        "session-ignored",
-        &["K01", "K13"],
-        INSIDE,
-        Tuning,
-        line::session_ignored,
-    ),
-    Bug {
-        settings: PATIENT,
-        ..bug_at(
-            "zookeeper-three",
-            "stands-behind-itself",
-            &["K07"],
-            CLOSED,
-            HeldOut,
-            line::stands_behind_itself,
-        )
-    },
-    Bug {
-        settings: PATIENT,
-        ..bug_at(
-            "zookeeper-single",
-            "place-left-behind",
-            &["K07", "K09"],
-            CLOSED,
-            HeldOut,
-            line::place_left_behind,
-        )
-    },
-    Bug {
-        settings: &[("workload.slow-work", "900ms"), ("workload.slow-per-mille", "500"), DEADLINE],
-        ..bug_at(
-            "zookeeper-single",
-            "gone-means-ours",
-            &["K13"],
-            INSIDE,
-            HeldOut,
-            line::gone_means_ours,
-        )
-    },
-    Bug {
-        settings: PATIENT,
-        ..bug_at(
-            "zookeeper-single",
-            "searched-unsorted",
-            &["K13"],
-            CLOSED,
-            Tuning,
-            line::searched_unsorted,
-        )
-    },
-    bug_at(
-        "postgres-single",
-        "row-deleted-by-key",
-        &["K02"],
-        &["wrong-release"],
-        HeldOut,
-        table::deleted_by_key,
-    ),
-    bug_at(
-        "postgres-single",
-        "expiry-of-clients",
-        &["K12"],
-        TWICE,
-        HeldOut,
-        table::expiry_of_clients,
-    ),
-    Bug {
-        settings: PATIENT,
-        ..bug_at(
-            "postgres-single",
-            "row-without-expiry",
-            &["K03"],
-            CLOSED,
-            Tuning,
-            table::without_expiry,
-        )
-    },
-    bug_at(
-        "postgres-single",
-        "connection-not-watched",
-        &["K15"],
-        INSIDE,
-        HeldOut,
-        table::connection_not_watched,
-    ),
-    Bug {
-        settings: PATIENT,
-        ..bug_at(
-            "postgres-single",
-            "vanished-client-kept",
-            &["K15"],
-            CLOSED,
-            Tuning,
-            table::vanished_client_kept,
-        )
-    },
-];
-
-/// Locks that break nothing and cost too much: no hunt finds them, a test counts.
-pub const WASTES: &[Bug] =
-    &[bug_at("zookeeper-single", "parent-watched", &[], &[], Tuning, line::parent_watched)];
-
-const DEADLINE: (&str, &str) = ("workload.deadline-check", "true");
 
 #[cfg(test)]
 mod tests;

@@ -11,13 +11,16 @@ pub mod abreast;
 pub mod anchors;
 pub mod builder;
 pub mod cancelling;
+pub mod checkout;
 pub mod client;
 pub mod conductor;
 pub mod confirm;
+pub mod connections;
 pub mod environment;
 pub mod locks;
 pub mod observe;
 pub mod place;
+pub mod pooled;
 pub mod postgres;
 pub mod repeat;
 pub mod reseed;
@@ -41,6 +44,7 @@ use crate::history::History;
 use crate::history::file::{Header, Origin};
 use crate::history::recorder::TraceHash;
 use crate::plan::{Plan, file};
+use connections::Connections;
 use locks::LockFactory;
 
 /// A plan that was run.
@@ -62,6 +66,8 @@ pub struct Run {
     pub judgement: Judgement,
     /// What it cost; and in [`Ending::stuck`] why it did not run, or broke.
     pub ending: Ending,
+    /// How the connections were used, where buyers share pools of them.
+    pub connections: Option<Connections>,
 }
 
 impl Run {
@@ -164,6 +170,7 @@ fn staged(plan: &Plan, engine: &dyn Engine, factory: &LockFactory, manner: Manne
                 setting,
                 judgement,
                 ending: outcome.ending,
+                connections: outcome.connections,
             }
         }
         Err(why) => not_run(plan, engine, Judgement::internal(), why),
@@ -185,6 +192,7 @@ fn not_run(plan: &Plan, engine: &dyn Engine, judgement: Judgement, why: String) 
         setting: Setting::default(),
         judgement,
         ending: Ending { stuck: Some(why), ..Ending::default() },
+        connections: None,
     }
 }
 

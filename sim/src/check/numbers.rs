@@ -25,7 +25,8 @@ pub struct Delays {
 }
 
 impl Delays {
-    fn of(mut all_us: Vec<u64>) -> Delays {
+    /// Of all times that it took, µs.
+    pub fn of(mut all_us: Vec<u64>) -> Delays {
         all_us.sort_unstable();
         let Some(most_us) = all_us.last().copied() else { return Delays::default() };
         // The nearest rank.

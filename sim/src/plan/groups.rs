@@ -8,7 +8,7 @@
 pub const MAIN: &str = "main";
 
 /// Of nodes whose names begin so: their groups.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     ("redis-", &[MAIN, "redis-connection", "redis-replication", "redis-replica"]),
     ("sentinel-", &[MAIN, "sentinel-link", "sentinel-client"]),
     (
@@ -26,6 +26,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
         ],
     ),
     ("pg-", &[MAIN, "postgres-backend", "postgres-migration", "postgres-walreceiver"]),
+    ("pooler-", &[MAIN, "pooler-client"]),
     ("stock-", &[MAIN, "stock-connection"]),
     // `asyncs` is what the ZooKeeper client runs in, `session` what looks after its session.
     ("app-", &[MAIN, "asyncs", "postgres-driver", "redis-driver", "release", "renewer", "session"]),

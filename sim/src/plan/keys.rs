@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 
 use super::complaint::{Complaint, listed, quoted};
 use super::scenario;
-use super::{Ask, Fence, Micros, Plan, Ppm, RedisPersistence, Seed, app_node};
+use super::{
+    Ask, Fence, MAX_CONNECTIONS, Micros, Plan, Ppm, RedisPersistence, Seed, StockPlace, app_node,
+};
 
 /// A value as it stands in a file or after `--set key=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -365,6 +367,20 @@ pub const KEYS: &[Key] = &[
         |plan| plan.topology.postgres.to_string(),
         has_postgres
     ),
+    key!(
+        "topology",
+        "max-connections",
+        |plan, raw| plan.topology.max_connections = small_count(raw)?,
+        |plan| plan.topology.max_connections.to_string(),
+        |plan| plan.topology.max_connections != MAX_CONNECTIONS
+    ),
+    key!(
+        "topology",
+        "pooler",
+        |plan, raw| plan.topology.pooler = small_count(raw)?,
+        |plan| plan.topology.pooler.to_string(),
+        |plan| plan.topology.pooler != 0
+    ),
     small_count_key!("topology", "apps", topology.apps),
     key!(
         "topology",
@@ -414,6 +430,20 @@ pub const KEYS: &[Key] = &[
         |plan, raw| plan.workload.stock = raw.parsed("a place for the stock", "sql")?,
         |plan| toml_text(plan.workload.stock.name()),
         has_postgres
+    ),
+    key!(
+        "workload",
+        "buyers",
+        |plan, raw| plan.workload.buyers = small_count(raw)?,
+        |plan| plan.workload.buyers.to_string(),
+        |plan| plan.workload.buyers != 1
+    ),
+    key!(
+        "workload",
+        "pool",
+        |plan, raw| plan.workload.pool = small_count(raw)?,
+        |plan| plan.workload.pool.to_string(),
+        |plan| plan.workload.stock == StockPlace::SqlPooled
     ),
     key!(
         "workload",

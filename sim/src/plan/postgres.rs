@@ -44,12 +44,16 @@ pub enum StockPlace {
     Sql,
     /// Likewise, and the sale's transaction locks the row of the stock before it reads it.
     SqlForUpdate,
+    /// In tables. A sale's transaction locks the row of the stock before it reads it, and
+    /// holds it through its work, on a connection of a pool that a client's buyers share.
+    SqlPooled,
 }
 
 named! { StockPlace, "place for the stock",
     Memory => "memory",
     Sql => "sql",
     SqlForUpdate => "sql-for-update",
+    SqlPooled => "sql-pooled",
 }
 
 /// What an optimistic sale asks for besides the version.

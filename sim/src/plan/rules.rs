@@ -208,6 +208,10 @@ fn sizes(plan: &Plan) -> Result<(), Problem> {
         ("topology.latency-sigma", topology.latency_sigma_milli, 0, 3_000),
         ("workload.units", work.units, 1, 1_000_000),
         ("workload.locks", work.locks, 1, 2),
+        ("workload.buyers", u32::from(work.buyers), 1, 200),
+        ("workload.pool", u32::from(work.pool), 1, 100),
+        ("topology.max-connections", u32::from(topology.max_connections), 1, 5_000),
+        ("topology.pooler", u32::from(topology.pooler), 0, 200),
         ("workload.slow-per-mille", work.slow_per_mille, 0, 1_000),
     ] {
         if number < least || number > most {
@@ -221,6 +225,13 @@ fn sizes(plan: &Plan) -> Result<(), Problem> {
                 format!("write a number from {least} to {most}"),
             );
         }
+    }
+    if topology.pooler > 0 && topology.postgres != 1 {
+        return problem(
+            &["topology.pooler", "topology.postgres"],
+            "a pooler stands before one PostgreSQL server",
+            "write postgres = 1, or pooler = 0",
+        );
     }
     if let Some(number) = topology.absent.iter().find(|number| **number >= topology.apps) {
         let (client, apps) = (app_node(*number), topology.apps);
@@ -272,6 +283,13 @@ fn stock(plan: &Plan) -> Result<(), Problem> {
             "take the scenario postgres-single, or stock = \"memory\"",
         );
     }
+    if place == StockPlace::SqlPooled && plan.workload.locks > 1 {
+        return problem(
+            &["workload.locks", "workload.stock"],
+            "an order over a pool is of one sku, under one lock",
+            "write locks = 1, or stock = \"sql\"",
+        );
+    }
     if plan.fence != Fence::Off {
         return problem(
             &["fence", "workload.stock"],
@@ -279,7 +297,7 @@ fn stock(plan: &Plan) -> Result<(), Problem> {
             "write fence = \"off\", or stock = \"memory\"",
         );
     }
-    if place == StockPlace::SqlForUpdate && is_way {
+    if place != StockPlace::Sql && is_way {
         return problem(
             &["workload.stock", "lock.name"],
             format!("{name} is a way to sell of its own"),

@@ -2,16 +2,18 @@
 //!
 //! A scenario is a plan without faults; [`draw`](super::draw) adds what goes wrong.
 
+mod bases;
 mod planted;
 
-use std::collections::BTreeSet;
-
+use bases::{
+    postgres_failover, postgres_pool, postgres_pooler, postgres_single, redis_failover,
+    redis_long_lease, redis_single, redlock_five, zookeeper_single, zookeeper_three,
+};
 pub use planted::PLANTED;
 
 use super::complaint::{Complaint, quoted};
 use super::{
-    Fence, LockPlan, Micros, OwnOptions, Plan, PlanError, RedisPersistence, Seed, StockPlace,
-    Topology, Workload,
+    CONNECTIONS, Fence, LockPlan, Micros, Plan, PlanError, Seed, StockPlace, Topology, Workload,
 };
 
 /// A named starting point.
@@ -86,6 +88,20 @@ pub const SCENARIOS: &[Scenario] = &[
         chinese: "PostgreSQL 一主一备，异步复制，备库可被提升",
         lock: "pg-for-update",
         base: postgres_failover,
+    },
+    Scenario {
+        name: "postgres-pool",
+        english: "one PostgreSQL server, and pools of few connections that many buyers share",
+        chinese: "单台 PostgreSQL，许多买家共用连接数很少的连接池",
+        lock: "none",
+        base: postgres_pool,
+    },
+    Scenario {
+        name: "postgres-pooler",
+        english: "a PostgreSQL server behind a pooler in transaction mode: clients share sessions",
+        chinese: "PostgreSQL 前置事务模式的连接池（如 PgBouncer），客户端共用会话",
+        lock: "pg-advisory",
+        base: postgres_pooler,
     },
 ];
 
@@ -435,6 +451,9 @@ impl Scenario {
         if lock.is_way_to_sell() {
             workload.stock = StockPlace::Sql;
         }
+        if workload.stock != StockPlace::SqlPooled {
+            workload.pool = CONNECTIONS;
+        }
         lock_plan.name = lock.name.to_owned();
         lock_plan.own = lock_plan.own.only_of(lock.name);
         if lock.has_readers() {
@@ -455,140 +474,6 @@ impl Scenario {
     }
 }
 
-/// The tick of ZooKeeper's sample configuration.
-const TICK: Micros = Micros::from_secs(2);
-
-fn redis_failover() -> (Micros, LockPlan, Topology, Workload) {
-    let lock = LockPlan {
-        name: String::new(),
-        lease: Micros::from_secs(5),
-        margin_ppm: 10_000,
-        command_timeout: Micros::from_millis(500),
-        retry: Micros::from_millis(40),
-        own: OwnOptions::default(),
-    };
-    let topology = Topology {
-        redis: 3,
-        independent: false,
-        persistence: RedisPersistence::None,
-        sentinels: 3,
-        zookeeper: 0,
-        tick: TICK,
-        postgres: 0,
-        apps: 3,
-        absent: BTreeSet::new(),
-        latency: Micros(500),
-        latency_sigma_milli: 400,
-        down_after: Micros::from_secs(1),
-    };
-    // About a dozen lock cycles a second. Slow work is rare enough not to close the
-    // lock for most of the storm and longer than a failover takes.
-    let workload = Workload {
-        units: 400,
-        think: Micros::from_millis(120),
-        work: Micros::from_millis(30),
-        slow_per_mille: 15,
-        slow_work: Micros::from_millis(1_800),
-        patience: Micros::from_secs(4),
-        deadline_check: true,
-        reentries: 0,
-        locks: 1,
-        stock: StockPlace::Memory,
-        readers: 0,
-    };
-    (Micros::from_secs(10), lock, topology, workload)
-}
-
-fn redis_single() -> (Micros, LockPlan, Topology, Workload) {
-    let (duration, lock, topology, workload) = redis_failover();
-    (duration, lock, Topology { redis: 1, sentinels: 0, ..topology }, workload)
-}
-
-fn redlock_five() -> (Micros, LockPlan, Topology, Workload) {
-    let (duration, lock, topology, workload) = redis_failover();
-    // A server that does not answer must cost little of the lease.
-    let lock = LockPlan { command_timeout: Micros::from_millis(50), ..lock };
-    let topology = Topology { redis: 5, independent: true, sentinels: 0, ..topology };
-    (duration, lock, topology, workload)
-}
-
-fn zookeeper_three() -> (Micros, LockPlan, Topology, Workload) {
-    let (_, lock, topology, workload) = redis_failover();
-    // Four ticks: the leader ends a session of a dead holder 2 s to 2.75 s after it last
-    // heard of it. The margin is what it may not have heard of yet.
-    let lock = LockPlan { lease: Micros::from_secs(2), margin_ppm: 333_333, ..lock };
-    let topology = Topology {
-        redis: 0,
-        sentinels: 0,
-        zookeeper: 3,
-        tick: Micros::from_millis(500),
-        ..topology
-    };
-    // A commit takes a disk's time; a session is lost by whoever stands still for two
-    // seconds, which slow work does not.
-    let workload = Workload { slow_work: Micros::from_millis(900), ..workload };
-    (Micros::from_secs(15), lock, topology, workload)
-}
-
-fn zookeeper_single() -> (Micros, LockPlan, Topology, Workload) {
-    let (duration, lock, topology, workload) = zookeeper_three();
-    (duration, lock, Topology { zookeeper: 1, ..topology }, workload)
-}
-
-fn postgres_failover() -> (Micros, LockPlan, Topology, Workload) {
-    let (duration, lock, topology, workload) = redis_failover();
-    // The lease is how long a session that holds a lock may be silent.
-    let lock = LockPlan { lease: Micros::from_secs(3), ..lock };
-    let topology = Topology { redis: 0, sentinels: 0, postgres: 2, ..topology };
-    (duration, lock, topology, workload)
-}
-
-fn postgres_single() -> (Micros, LockPlan, Topology, Workload) {
-    let (duration, lock, topology, workload) = postgres_failover();
-    (duration, lock, Topology { postgres: 1, ..topology }, workload)
-}
-
-fn redis_long_lease() -> (Micros, LockPlan, Topology, Workload) {
-    let minutes = |minutes: u64| Micros::from_secs(60 * minutes);
-    let lock = LockPlan {
-        name: String::new(),
-        lease: minutes(60),
-        margin_ppm: 10_000,
-        command_timeout: Micros::from_secs(2),
-        retry: Micros::from_secs(10),
-        own: OwnOptions { waiter_timeout: minutes(1), ..OwnOptions::default() },
-    };
-    let topology = Topology {
-        redis: 1,
-        independent: false,
-        persistence: RedisPersistence::None,
-        sentinels: 0,
-        zookeeper: 0,
-        tick: TICK,
-        postgres: 0,
-        apps: 2,
-        absent: BTreeSet::new(),
-        latency: Micros(500),
-        latency_sigma_milli: 400,
-        down_after: Micros::from_secs(1),
-    };
-    // Every second section lasts around as long as the lease.
-    let workload = Workload {
-        units: 400,
-        think: minutes(5),
-        work: minutes(10),
-        slow_per_mille: 500,
-        slow_work: minutes(55),
-        patience: minutes(120),
-        deadline_check: true,
-        reentries: 0,
-        locks: 1,
-        stock: StockPlace::Memory,
-        readers: 0,
-    };
-    (minutes(240), lock, topology, workload)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -599,9 +484,10 @@ mod tests {
             for lock in LOCKS {
                 for fence in Fence::ALL {
                     let made = default_plan(scenario.name, lock.name, fence);
-                    let (_, _, topology, _) = (scenario.base)();
+                    let (_, _, topology, workload) = (scenario.base)();
                     let fits = lock.misfit(&topology).is_none();
-                    let fenced = lock.tokens || fence == Fence::Off;
+                    let has_fence = workload.stock == StockPlace::Memory;
+                    let fenced = (lock.tokens && has_fence) || fence == Fence::Off;
                     assert_eq!(made.is_ok(), fits && fenced, "{made:?}");
                 }
             }

@@ -127,8 +127,7 @@ impl Desk {
     }
 
     pub fn margin(&self) -> Duration {
-        let us = u128::from(self.lock.lease.0) * u128::from(self.lock.margin_ppm) / 1_000_000;
-        Duration::from_micros(us as u64)
+        super::patience::margin(&self.lock)
     }
 
     fn slot(&self) -> MutexGuard<'_, Option<Arc<Live>>> {

@@ -6,10 +6,11 @@ use std::time::Duration;
 use lockstorm::Host;
 use lockstorm::host::BoxFuture;
 use lockstorm::lock::redis::OWNER_NUMBER_SEPARATOR;
-use lockstorm::lock::{Grant, Guard, GuardBackend, Lock, LockError, Owner, Release};
+use lockstorm::lock::{Guard, GuardBackend, Lock, LockError, Owner, Release};
 
 use super::Half;
 use super::desk::{Answer, Ask, Desk, Failure};
+use super::patience::{Asked, grant, until_granted};
 use crate::plan::Plan;
 
 /// How votes are counted.
@@ -88,30 +89,18 @@ impl ByMajority {
         patience: Duration,
     ) -> Result<Guard, LockError> {
         let Some(desk) = self.desks.first() else { return Err(LockError::Busy) };
-        let began = self.host.monotonic();
         let mut round = 0;
-        let (ask, asked_at) = loop {
+        let ask_once = || {
             let ask = Ask { key: key.to_owned(), owner: voter(owner, round) };
             round += 1;
-            if let Some(asked_at) = self.round(desk, &ask).await? {
-                break (ask, asked_at);
+            async move {
+                let asked_at = self.round(desk, &ask).await?;
+                Ok(asked_at.map_or(Asked::Busy, |asked_at| Asked::Granted((ask, asked_at))))
             }
-            let left = patience.saturating_sub(self.host.monotonic().saturating_sub(began));
-            if left.is_zero() {
-                return Err(LockError::TimedOut);
-            }
-            let retry = desk.lock.retry.to_duration();
-            let wait = self.host.random_duration("lock-retry", retry / 2, retry);
-            self.host.sleep(wait.min(left)).await;
         };
-        let grant = Grant {
-            key: ask.key.clone(),
-            owner: owner.clone(),
-            token: None,
-            lease: desk.lease(),
-            margin: desk.margin(),
-            asked_at,
-        };
+        let asked = until_granted(&self.host, &desk.lock, patience, ask_once);
+        let (ask, asked_at) = asked.await?;
+        let grant = grant(&desk.lock, key, owner, None, asked_at);
         let votes = Votes { desks: self.desks.clone(), ask, needed: self.needed() };
         Ok(Guard::new(self.host.clone(), grant, votes))
     }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstorm::host::BoxFuture;
-use lockstorm::lock::{FencingToken, Grant, Guard, GuardBackend, Lock, LockError, Owner, Release};
+use lockstorm::lock::{Guard, GuardBackend, Lock, LockError, Owner, Release};
 
 use super::Half;
 use super::desk::{Answer, Ask, Desk, Failure};
+use super::patience::{Asked, grant, until_granted};
 use super::renewal::Renewal;
 
 /// The steps; each default is sound.
@@ -135,28 +136,15 @@ struct ByRecipe<R> {
 
 impl<R: Recipe> ByRecipe<R> {
     async fn ask_until_granted(&self, ask: &Ask, patience: Duration) -> Result<Answer, LockError> {
-        let host = &self.desk.host;
-        let began = host.monotonic();
-        let mut was_busy = false;
-        loop {
-            let failure = match self.recipe.take(&self.desk, ask).await {
-                Ok(Answer::Busy) => None,
-                Ok(granted) => return Ok(granted),
-                Err(failure) if self.recipe.may_pass(&failure) => Some(failure),
-                Err(failure) => return Err(failure.into()),
-            };
-            was_busy |= failure.is_none();
-            let left = patience.saturating_sub(host.monotonic().saturating_sub(began));
-            if left.is_zero() {
-                return Err(match failure {
-                    Some(failure) if !was_busy => failure.into(),
-                    _ => LockError::TimedOut,
-                });
+        let ask_once = || async {
+            match self.recipe.take(&self.desk, ask).await {
+                Ok(Answer::Busy) => Ok(Asked::Busy),
+                Ok(granted) => Ok(Asked::Granted(granted)),
+                Err(failure) if self.recipe.may_pass(&failure) => Ok(Asked::Failed(failure.into())),
+                Err(failure) => Err(failure.into()),
             }
-            let retry = self.desk.lock.retry.to_duration();
-            let wait = host.random_duration("lock-retry", retry / 2, retry);
-            host.sleep(wait.min(left)).await;
-        }
+        };
+        until_granted(&self.desk.host, &self.desk.lock, patience, ask_once).await
     }
 
     async fn acquire_within(
@@ -172,14 +160,7 @@ impl<R: Recipe> ByRecipe<R> {
         };
         let Answer::Granted { token, asked_at } = answer? else { return Err(LockError::Busy) };
         let held = self.recipe.held(&self.desk, &ask, asked_at);
-        let grant = Grant {
-            key: ask.key,
-            owner: ask.owner,
-            token: token.map(FencingToken),
-            lease: self.desk.lease(),
-            margin: self.desk.margin(),
-            asked_at,
-        };
+        let grant = grant(&self.desk.lock, key, owner, token, asked_at);
         Ok(Guard::new(self.desk.host.clone(), grant, Behind(held)))
     }
 }

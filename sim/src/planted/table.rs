@@ -12,6 +12,7 @@ use lockstorm::lock::{Grant, Guard, GuardBackend, Lock, LockError, Owner, Promis
 
 use super::Half;
 use super::database::{Database, Session};
+use super::patience::{Asked, grant, margin, until_granted};
 use crate::plan::{Fence, LockPlan, Plan};
 use crate::storm::postgres;
 
@@ -65,11 +66,6 @@ fn options(plan: &Plan) -> Options {
         options.fencing = Fencing::Sequence;
     }
     options
-}
-
-fn margin(lock: &LockPlan) -> Duration {
-    let us = u128::from(lock.lease.0) * u128::from(lock.margin_ppm) / 1_000_000;
-    Duration::from_micros(us as u64)
 }
 
 /// A lock that the plan's numbers do not allow.
@@ -144,27 +140,13 @@ impl InTable {
         patience: Duration,
     ) -> Result<Guard, LockError> {
         let host = &self.database.host;
-        let began = host.monotonic();
-        let asked_at = loop {
+        let ask_once = || async {
             let asked_at = host.monotonic();
-            if self.take(key, owner).await? {
-                break asked_at;
-            }
-            let left = patience.saturating_sub(host.monotonic().saturating_sub(began));
-            if left.is_zero() {
-                return Err(LockError::TimedOut);
-            }
-            let retry = self.lock.retry.to_duration();
-            host.sleep(host.random_duration("lock-retry", retry / 2, retry).min(left)).await;
+            let is_ours = self.take(key, owner).await?;
+            Ok(if is_ours { Asked::Granted(asked_at) } else { Asked::Busy })
         };
-        let grant = Grant {
-            key: key.to_owned(),
-            owner: owner.clone(),
-            token: None,
-            lease: self.lock.lease.to_duration(),
-            margin: margin(&self.lock),
-            asked_at,
-        };
+        let asked_at = until_granted(host, &self.lock, patience, ask_once).await?;
+        let grant = grant(&self.lock, key, owner, None, asked_at);
         let whose = match self.steps.deletes_its_own {
             true => format!(" AND owner = '{owner}'", owner = owner.as_str()),
             false => String::new(),
@@ -277,8 +259,8 @@ impl Advisory {
         patience: Duration,
     ) -> Result<Guard, LockError> {
         let (database, host) = (&self.database, &self.database.host);
-        let (began, lease) = (host.monotonic(), self.lock.lease.to_duration());
-        let (number, name, lease_ms) = (number_of(key), owner.as_str(), lease.as_millis());
+        let lease_ms = self.lock.lease.to_duration().as_millis();
+        let (number, name) = (number_of(key), owner.as_str());
         let ends = match self.half {
             Half::Mended => format!("SET idle_session_timeout = {lease_ms};"),
             Half::Planted => String::new(),
@@ -286,29 +268,17 @@ impl Advisory {
         let take = format!(
             "SET application_name = '{name}'; {ends} SELECT pg_try_advisory_lock({number})"
         );
-        let (session, asked_at) = loop {
+        let ask_once = || async {
             // Of its own, since one that is idle may end, and the lock with it.
             let session = database.dial().await?;
             let asked_at = host.monotonic();
             let rows = database.ask_in(&session, &take).await?;
-            if rows.last().is_some_and(|row| row[..] == [Some("t".to_owned())]) {
-                break (session, asked_at);
-            }
-            let left = patience.saturating_sub(host.monotonic().saturating_sub(began));
-            if left.is_zero() {
-                return Err(LockError::TimedOut);
-            }
-            let retry = self.lock.retry.to_duration();
-            host.sleep(host.random_duration("lock-retry", retry / 2, retry).min(left)).await;
+            let is_ours = rows.last().is_some_and(|row| row[..] == [Some("t".to_owned())]);
+            Ok(if is_ours { Asked::Granted((session, asked_at)) } else { Asked::Busy })
         };
-        let grant = Grant {
-            key: key.to_owned(),
-            owner: owner.clone(),
-            token: None,
-            lease,
-            margin: margin(&self.lock),
-            asked_at,
-        };
+        let asked = until_granted(host, &self.lock, patience, ask_once);
+        let (session, asked_at) = asked.await?;
+        let grant = grant(&self.lock, key, owner, None, asked_at);
         let held = HeldBySession {
             database: database.clone(),
             session,

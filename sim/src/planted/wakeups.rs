@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockstorm::host::BoxFuture;
-use lockstorm::lock::{Grant, Guard, GuardBackend, Lock, LockError, Owner, Release};
+use lockstorm::lock::{Guard, GuardBackend, Lock, LockError, Owner, Release};
 
 use super::Half;
 use super::desk::{Answer, Ask, Desk, Listening, released};
+use super::patience::grant;
 
 /// Deletes the record only while it names the owner, and tells who waits.
 const GIVE_BACK_AND_TELL: &str = "\
@@ -75,14 +76,7 @@ impl Woken {
 
     fn guard(&self, ask: Ask, asked_at: Duration) -> Guard {
         let desk = &self.desk;
-        let grant = Grant {
-            key: ask.key.clone(),
-            owner: ask.owner.clone(),
-            token: None,
-            lease: desk.lease(),
-            margin: desk.margin(),
-            asked_at,
-        };
+        let grant = grant(&desk.lock, &ask.key, &ask.owner, None, asked_at);
         Guard::new(desk.host.clone(), grant, Telling { desk: desk.clone(), ask })
     }
 }

@@ -140,6 +140,11 @@ impl<'m> Block<'m> {
                 self.fact("inert", &[line]);
             }
         }
+        if let Some(connections) = &run.connections {
+            for (n, fact) in connections.facts().into_iter().enumerate() {
+                self.fact(if n == 0 { "pools" } else { "" }, &[fact]);
+            }
+        }
         if let Some(timers) = timers::did_not_follow(plan) {
             self.fact("timers", &[timers.to_string()]);
         }

@@ -13,6 +13,7 @@
 //! | `signature` | what makes two failures the same bug |
 //! | `seed`, `scenario`, `lock`, `fence`, `engine`, `trace` | which run it was |
 //! | `ended-us`, `steps`, `messages` | simulated µs, engine steps, messages between nodes |
+//! | `connections` | `null`, or, where buyers share pools of connections to the database: how many a `pool` has and the most that one had lent (`peak-lent`), the `waits` for one and how many were `given-up`, the most sessions at one server (`peak-sessions`), how many it `refused` (53300) |
 //! | `build` | `tokio-unstable`, `interposer`: whether the process that wrote this has what makes more of a run the seed's |
 //! | `timers` | `null`, or the `nodes` whose clocks had a rate that tokio timers of third-party code did not follow there, and the `libraries` in use with the timers that each `set` |
 //! | `stuck` | why the run came to no end, or was not begun |
@@ -49,6 +50,7 @@ use crate::report::table::Tally;
 use crate::report::timers::{self, DidNotFollow};
 use crate::report::why;
 use crate::storm::confirm::Confirmation;
+use crate::storm::connections::Connections;
 use crate::storm::repeat::Repetition;
 
 /// Version of the schema.
@@ -73,6 +75,7 @@ pub struct Document<'a> {
     pub ended_us: u64,
     pub steps: u64,
     pub messages: u64,
+    pub connections: Option<Connections>,
     pub build: Has,
     pub timers: Option<DidNotFollow>,
     pub stuck: Option<String>,
@@ -258,6 +261,7 @@ impl<'a> Document<'a> {
             ended_us: run.history.ended_us,
             steps: run.ending.steps,
             messages: run.ending.messages,
+            connections: run.connections,
             build: Has::of_process(),
             timers: timers::did_not_follow(&run.plan),
             stuck: run.ending.told(),

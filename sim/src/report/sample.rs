@@ -161,7 +161,17 @@ fn run(plan: Plan, history: History, judgement: Judgement, stuck: Option<&str>) 
     let ending = Ending { steps: 18_204, messages: 2_311, stuck, ..Ending::default() };
     let (engine, engine_name) = ("event 0.1.0", "event");
     let setting = Setting::default();
-    Run { plan, engine, engine_name, history, trace_hash, setting, judgement, ending }
+    Run {
+        plan,
+        engine,
+        engine_name,
+        history,
+        trace_hash,
+        setting,
+        judgement,
+        ending,
+        connections: None,
+    }
 }
 
 /// A lock is acknowledged, its replication stalls, its master dies: a replica without

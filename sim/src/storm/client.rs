@@ -6,8 +6,10 @@
 //! must still be so. Whatever lock is under test, the record of belief is made here, around
 //! the [`Lock`] trait, and that of what each buyer was told.
 
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use lockstorm::Host;
@@ -16,7 +18,7 @@ use lockstorm::stock::{Sharing, Shown};
 
 use super::cancelling::{Cancelling, DROPPED};
 use super::conductor::Stop;
-use super::shop::Shop;
+use super::shop::{Selling, Shop};
 use crate::history::{
     AcquireOutcome, Attempt, BeliefEnd, EventId, Name, OrderAnswer, Recorder, What,
 };
@@ -50,24 +52,42 @@ pub struct Client {
 }
 
 /// A lock in its holder's hands.
-struct Held {
-    guard: Guard,
-    attempt: Attempt,
+pub(super) struct Held {
+    pub(super) guard: Guard,
+    pub(super) attempt: Attempt,
     owner: Owner,
     /// The event of its grant.
     granted: EventId,
 }
 
 impl Client {
+    /// All buyers work side by side until they are stopped.
+    pub async fn run_all(self, host: Host, lock: Arc<dyn Lock>, buyers: Vec<Selling>) {
+        let at_work = buyers
+            .into_iter()
+            .map(|selling| Box::pin(self.clone().run(host.clone(), lock.clone(), selling)));
+        let mut at_work: Vec<_> = at_work.collect();
+        poll_fn(|context| {
+            at_work.retain_mut(|buyer| buyer.as_mut().poll(context).is_pending());
+            if at_work.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
     /// Works until it is stopped.
-    pub async fn run(self, host: Host, lock: Arc<dyn Lock>, mut shop: Shop) {
+    async fn run(self, host: Host, lock: Arc<dyn Lock>, mut selling: Selling) {
         while !self.stop.is_stopped() {
             host.sleep(around(&host, "think", self.workload.think)).await;
             if self.stop.is_stopped() {
                 return;
             }
             let round = self.stop.round();
-            self.round(&host, lock.as_ref(), &mut shop).await;
+            match &mut selling {
+                Selling::Shop(shop) => self.round(&host, lock.as_ref(), shop).await,
+                Selling::Transactions(sales) => {
+                    self.round_of_items(&host, &lock, sales.as_mut()).await;
+                }
+            }
             drop(round);
         }
     }
@@ -96,7 +116,7 @@ impl Client {
     }
 
     /// Acquires the lock `key`.
-    async fn take(&self, host: &Host, lock: &dyn Lock, name: &str) -> Option<Held> {
+    pub(super) async fn take(&self, host: &Host, lock: &dyn Lock, name: &str) -> Option<Held> {
         let ordinal = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
         let attempt = Attempt { client: self.name.clone(), ordinal };
         let owner = Owner::named(attempt.to_string());
@@ -148,10 +168,7 @@ impl Client {
             true => self.read_twice(host, &held.guard, shop).await,
             false => self.sell_one(host, &held.guard, &attempt, shop).await,
         };
-        if let Some(reason) = belief_end {
-            let ended = What::BeliefEnded { attempt: attempt.clone(), reason };
-            self.say(Some(held.granted), ended);
-        }
+        self.stop_believing(&held, belief_end);
         for (guard, granted) in inner.into_iter().rev() {
             let attempt = attempt.clone();
             let invoked =
@@ -162,8 +179,16 @@ impl Client {
         self.give_back(host, held).await;
     }
 
+    /// Says why the client no longer believes, if so.
+    pub(super) fn stop_believing(&self, held: &Held, end: Option<BeliefEnd>) {
+        if let Some(reason) = end {
+            let attempt = held.attempt.clone();
+            self.say(Some(held.granted), What::BeliefEnded { attempt, reason });
+        }
+    }
+
     /// Releases what is held.
-    async fn give_back(&self, host: &Host, held: Held) {
+    pub(super) async fn give_back(&self, host: &Host, held: Held) {
         let Held { guard, attempt, granted, .. } = held;
         let invoked = self.say(Some(granted), What::ReleaseInvoked { attempt: attempt.clone() });
         let occasion = (self.name.clone(), Operation::Release, attempt.ordinal);
@@ -224,7 +249,7 @@ impl Client {
     }
 
     /// Works, mostly briefly; says why the client no longer believes, if so.
-    async fn work(&self, host: &Host, guard: &Guard) -> Option<BeliefEnd> {
+    pub(super) async fn work(&self, host: &Host, guard: &Guard) -> Option<BeliefEnd> {
         let is_slow = host.random("slow work") % 1_000 < u64::from(self.workload.slow_per_mille);
         let work = if is_slow { self.workload.slow_work } else { self.workload.work };
         let work = around(host, "work", work);

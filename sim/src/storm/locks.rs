@@ -39,11 +39,16 @@ pub type LockFactory = Arc<dyn Fn(&Host, &Plan) -> Result<Arc<dyn Lock>, String>
 /// # Errors
 /// When no lock has this name, or its options contradict each other.
 pub fn build(host: &Host, plan: &Plan) -> Result<Arc<dyn Lock>, String> {
-    if let Some(lock) = planted::build(host, plan) {
-        return Ok(lock);
-    }
+    planted::build(host, plan).unwrap_or_else(|| build_named(host, plan, &plan.lock.name))
+}
+
+/// The lock of this name, with the options of `plan`.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_named(host: &Host, plan: &Plan, name: &str) -> Result<Arc<dyn Lock>, String> {
     let (own, options) = (&plan.lock.own, options(plan));
-    match plan.lock.name.as_str() {
+    match name {
         "none" => Ok(Arc::new(NoLock { host: host.clone() })),
         "redis" => made(RedisLock::new(host.clone(), endpoint(plan), options)),
         "redis-watchdog" => {

@@ -9,16 +9,20 @@ use lockstorm::lock::postgres::{Endpoint, schema};
 use lockstorm::stock::sql::{self, SqlStock, SqlStockOptions, Way};
 
 use super::client::{KEY, OTHER_KEY};
-use super::observe::postgres::{ClusterWatch, TABLES};
+use super::observe::postgres::{ClusterWatch, Crowd, TABLES};
 use crate::disk::Disk;
 use crate::engine::Factory;
 use crate::fault::promotion::Controls;
 use crate::history::{Name, Recorder, What};
-use crate::plan::{Plan, StockPlace};
+use crate::plan::{POOLER_NODE, Plan, StockPlace};
+use crate::server::postgres::pooler::{Pooler, PoolerSettings};
 use crate::server::postgres::{Costs, Primary, Server, Settings};
 
 /// The port of every PostgreSQL server.
 pub const PORT: u16 = 5_432;
+
+/// The port of the pooler.
+const POOLER_PORT: u16 = 6_432;
 
 /// What is sold: the sku of the sale, and the other one of orders of two.
 pub const SKUS: [i64; 2] = [42, 7];
@@ -75,9 +79,30 @@ impl Cluster {
         })
     }
 
+    /// Builds the pooler before the server.
+    pub fn pooler_factory(&self, name: &Name) -> Factory {
+        let settings = PoolerSettings {
+            port: POOLER_PORT,
+            server: format!("{}:{PORT}", first(&self.plan)),
+            pool_size: usize::from(self.plan.topology.pooler),
+            ..PoolerSettings::default()
+        };
+        let (recorder, name) = (self.recorder.clone(), name.clone());
+        Arc::new(move |host| {
+            let pooler = Pooler::new(host, settings.clone());
+            let (recorder, name) = (recorder.clone(), name.clone());
+            Box::pin(async move { super::scene::ended(&recorder, &name, pooler.run().await) })
+        })
+    }
+
     /// The doors to the servers.
     pub fn controls(&self) -> Controls {
         self.controls.clone()
+    }
+
+    /// How many came to the servers.
+    pub fn crowd(&self) -> Crowd {
+        self.watch.crowd()
     }
 
     /// Tells what the books of the stock in SQL say: those of the primary of the newest
@@ -118,6 +143,7 @@ impl Cluster {
             name: name.to_owned(),
             replication_retry: RECONNECT,
             observed_tables: TABLES.iter().map(|table| (*table).to_owned()).collect(),
+            max_connections: usize::from(self.plan.topology.max_connections),
             costs: Costs::MEASURED,
             ..Settings::default()
         }
@@ -139,8 +165,12 @@ fn first(plan: &Plan) -> String {
     plan.topology.postgres_nodes().into_iter().next().unwrap_or_default()
 }
 
-/// Where clients look for the primary: at each server, the first one first.
+/// Where clients look for the primary: at the pooler before it, if there is one; else at each
+/// server, the first one first.
 pub fn endpoint(plan: &Plan) -> Endpoint {
+    if plan.topology.pooler > 0 {
+        return Endpoint::at(format!("{POOLER_NODE}:{POOLER_PORT}"));
+    }
     let nodes = plan.topology.postgres_nodes().into_iter();
     Endpoint::among(nodes.map(|node| format!("{node}:{PORT}")))
 }

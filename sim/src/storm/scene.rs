@@ -13,6 +13,7 @@ use super::Manner;
 use super::cancelling::Cancelling;
 use super::client::Client;
 use super::conductor::{Conductor, Patience, Stop};
+use super::connections::{Connections, Pools};
 use super::locks::{self, LockFactory};
 use super::observe::zookeeper::EnsembleWatch;
 use super::observe::{ConductorCell, RedisWatch, StockWatch};
@@ -20,7 +21,7 @@ use super::place;
 use super::postgres::Cluster;
 use super::reseed::Lull;
 use super::sentinels;
-use super::shop::Shop;
+use super::shop::Selling;
 use crate::check::Setting;
 use crate::disk::{self, Disk};
 use crate::engine::clock::ClockChange;
@@ -54,6 +55,8 @@ pub struct Outcome {
     pub setting: Setting,
     /// What it cost, or how it got stuck.
     pub ending: Ending,
+    /// How the connections were used, where buyers share pools of them.
+    pub connections: Option<Connections>,
 }
 
 /// Everything the nodes of one run share.
@@ -69,6 +72,7 @@ struct Scene {
     conductor: ConductorCell,
     ensemble: Arc<EnsembleWatch>,
     database: Arc<Cluster>,
+    pools: Pools,
     lull: Lull,
     lock_factory: LockFactory,
     /// Why a node could not even begin.
@@ -116,6 +120,7 @@ pub(super) fn run(
         conductor: Arc::default(),
         ensemble: EnsembleWatch::new(recorder.clone()),
         database: Cluster::new(plan, &recorder),
+        pools: Pools::default(),
         lull,
         lock_factory: lock_factory.clone(),
         failure: Arc::default(),
@@ -156,7 +161,14 @@ pub(super) fn run(
         loss_notice_bound_us: promises.loss_notice_bound.map(micros),
         ..Setting::default()
     };
-    Ok(Outcome { history, trace_hash, setting, ending })
+    Ok(Outcome { history, trace_hash, setting, ending, connections: connections(&scene) })
+}
+
+/// How the connections were used, where buyers share pools of them.
+fn connections(scene: &Scene) -> Option<Connections> {
+    let workload = &scene.plan.workload;
+    (workload.stock == StockPlace::SqlPooled)
+        .then(|| Connections::of(workload.pool, &scene.pools, scene.database.crowd()))
 }
 
 /// What the lock declares: its takeover bound, with the time in which sentinels
@@ -300,6 +312,8 @@ impl Scene {
             self.zookeeper(node, name)
         } else if name.starts_with("pg-") {
             self.database.factory(name, &self.disks[&node])
+        } else if name.starts_with("pooler-") {
+            self.database.pooler_factory(name)
         } else if name.starts_with("stock-") {
             self.stock_server(name)
         } else {
@@ -399,8 +413,9 @@ impl Scene {
                         return;
                     }
                 };
-                match Shop::of(&host, &scene.plan, &client.name, &scene.recorder) {
-                    Ok(shop) => client.run(host, lock, shop).await,
+                let (plan, recorder) = (&scene.plan, &scene.recorder);
+                match Selling::of_buyers(&host, plan, &client.name, recorder, &scene.pools) {
+                    Ok(buyers) => client.run_all(host, lock, buyers).await,
                     Err(why) => {
                         let _ = scene.failure.set(why);
                     }

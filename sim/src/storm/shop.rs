@@ -9,10 +9,23 @@ use lockstorm::lock::Guard;
 use lockstorm::stock::sql::{self, Order, Seen, SellError, SqlStock, SqlStockOptions};
 use lockstorm::stock::{Shown, StockClient, StockError};
 
+use super::checkout::Transaction;
+use super::connections::Pools;
+use super::pooled::NodePool;
 use super::postgres::{SKUS, endpoint};
 use crate::history::event::DATABASE;
 use crate::history::{BeliefEnd, Name, OrderAnswer, Recorder, StockOperation, What};
 use crate::plan::{Isolation, OptimisticCheck, Plan, StockPlace};
+use crate::planted;
+
+/// How a client sells.
+#[derive(Debug)]
+pub enum Selling {
+    /// At a shop, under the lock.
+    Shop(Shop),
+    /// In transactions of its own.
+    Transactions(Box<dyn Transaction>),
+}
 
 /// Where a client buys.
 #[derive(Debug)]
@@ -43,6 +56,38 @@ pub enum Offer {
 
 /// How it went wrong: what the buyer is told, and whether the client believes no longer.
 pub type Refusal = (OrderAnswer, Option<BeliefEnd>);
+
+impl Selling {
+    /// How the client `name` of this plan sells.
+    ///
+    /// # Errors
+    /// When the plan's options cannot work.
+    pub fn of(host: &Host, plan: &Plan, name: &str, told: &Recorder) -> Result<Selling, String> {
+        match planted::checkout(host, plan) {
+            Some(checkout) => Ok(Selling::Transactions(Box::new(checkout))),
+            None => Shop::of(host, plan, name, told).map(Selling::Shop),
+        }
+    }
+
+    /// How each buyer at the client `name` of this plan sells.
+    ///
+    /// # Errors
+    /// When the plan's options cannot work.
+    pub fn of_buyers(
+        host: &Host,
+        plan: &Plan,
+        name: &Name,
+        told: &Recorder,
+        pools: &Pools,
+    ) -> Result<Vec<Selling>, String> {
+        let buyers = 0..plan.workload.buyers;
+        if plan.workload.stock != StockPlace::SqlPooled {
+            return buyers.map(|_| Selling::of(host, plan, name, told)).collect();
+        }
+        let pool = NodePool::new(host, plan, pools.of(name))?;
+        Ok(buyers.map(|_| Selling::Transactions(Box::new(pool.buyer()))).collect())
+    }
+}
 
 impl Shop {
     /// Where the client `name` of this plan buys.
@@ -146,21 +191,31 @@ impl SqlShop {
         }
     }
 
-    /// The database has refused, and changed nothing.
     fn refused(&self, guard: &Guard, order: &str, seen: &[Seen], why: String) -> OrderAnswer {
-        let order: Name = order.into();
-        let of_sale = seen.iter().find(|seen| seen.sku == SKUS[0]);
-        let unit = of_sale.map_or(0, |seen| seen.units - seen.count + 1);
-        let refused = What::Effect {
-            owner: order.clone(),
-            token: guard.token().map(|token| token.0),
-            operation: StockOperation::Sell { unit: u32::try_from(unit).unwrap_or(0), order },
-            accepted: false,
-            refusal: Some(why.into()),
-        };
-        self.recorder.record(&DATABASE.into(), refused);
-        OrderAnswer::Refused
+        refused_by_database(&self.recorder, guard, order, seen, why)
     }
+}
+
+/// The database has refused, and changed nothing.
+pub(super) fn refused_by_database(
+    recorder: &Recorder,
+    guard: &Guard,
+    order: &str,
+    seen: &[Seen],
+    why: String,
+) -> OrderAnswer {
+    let order: Name = order.into();
+    let of_sale = seen.iter().find(|seen| seen.sku == SKUS[0]);
+    let unit = of_sale.map_or(0, |seen| seen.units - seen.count + 1);
+    let refused = What::Effect {
+        owner: order.clone(),
+        token: guard.token().map(|token| token.0),
+        operation: StockOperation::Sell { unit: u32::try_from(unit).unwrap_or(0), order },
+        accepted: false,
+        refusal: Some(why.into()),
+    };
+    recorder.record(&DATABASE.into(), refused);
+    OrderAnswer::Refused
 }
 
 /// How units are taken out of the stock in SQL.

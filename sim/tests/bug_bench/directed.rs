@@ -374,7 +374,21 @@ after = "app-1 read 3 applied"
 delay = "5ms"
 "#,
     ),
+    by("released-before-commit", SLOW_COMMITS),
+    by("unlocked-one-by-one", ""),
+    by("version-read-late", ""),
+    by("state-goes-round", ""),
 ];
+
+/// The disk of the database takes its time with each commit.
+const SLOW_COMMITS: &str = r#"
+[[fault]]
+kind = "disk-slow"
+node = "pg-1"
+extra = "20ms"
+at = "1s"
+for = "6s"
+"#;
 
 const PAUSED_PAST_ITS_LEASE: &str = r#"
 [[fault]]

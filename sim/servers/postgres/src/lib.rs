@@ -17,6 +17,8 @@
 //! - `catalogue`, `heap`, `transaction`, `locks`, `wal`: what is in `state`, under one mutex.
 //! - `session`: one client; `codec`: the protocol as bytes; `replication`: standbys.
 //!
+//! - [`pooler`]: what many clients share few sessions of a server through.
+//!
 //! It is not all of PostgreSQL. What it does not have it refuses with 0A000, or with the
 //! code of what it took the statement for; docs/conformance.md lists what there is.
 
@@ -30,6 +32,7 @@ mod locks;
 pub mod observe;
 mod parameters;
 mod plan;
+pub mod pooler;
 mod replication;
 mod server;
 mod session;

@@ -57,6 +57,11 @@ pub enum Observation<'a> {
         /// Its name.
         name: &'a str,
     },
+    /// A client was not let in: there are as many sessions as there may be (53300).
+    TooManyConnections {
+        /// Where it is.
+        peer: SocketAddr,
+    },
     /// A session has answered and hears nothing: the server ends it unless its client says
     /// something in time. Not told where nothing limits the silence.
     Idle {

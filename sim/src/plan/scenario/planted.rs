@@ -4,6 +4,26 @@
 
 use super::{LockKind, Needs};
 
+/// Which servers it needs; a way to sell needs a database.
+macro_rules! needs {
+    (WayToSell) => {
+        Needs::Database
+    };
+    ($needs:ident) => {
+        Needs::$needs
+    };
+}
+
+/// Whether it keeps a record at a server; a way to sell does not.
+macro_rules! records {
+    (WayToSell) => {
+        false
+    };
+    ($needs:ident) => {
+        true
+    };
+}
+
 /// A planted bug and its twin.
 macro_rules! pairs {
     ($($name:literal $needs:ident $tokens:literal $english:literal $chinese:literal,)*) => {
@@ -13,16 +33,16 @@ macro_rules! pairs {
                 english: concat!("planted bug: ", $english),
                 chinese: concat!("埋入的缺陷：", $chinese),
                 tokens: $tokens,
-                records: true,
-                needs: Needs::$needs,
+                records: records!($needs),
+                needs: needs!($needs),
             },
             LockKind {
                 name: concat!("mended/", $name),
                 english: concat!("mended twin of the planted bug: ", $english),
                 chinese: concat!("已修复的对照：", $chinese),
                 tokens: $tokens,
-                records: true,
-                needs: Needs::$needs,
+                records: records!($needs),
+                needs: needs!($needs),
             },
         )*]
     };
@@ -73,5 +93,9 @@ pub const PLANTED: &[LockKind] = pairs![
     "row-without-expiry" Database false "a row in the lock table never ends" "锁表的行永不过期",
     "connection-not-watched" Database false "the end of the connection that holds it is told to nobody" "持锁连接断开无人知晓",
     "vanished-client-kept" Database false "nothing ends the session of a machine that died" "机器消失后其会话仍被保留",
+    "released-before-commit" Database false "the lock is released before the transaction commits" "事务提交之前就释放了锁",
+    "unlocked-one-by-one" Database false "each item is unlocked, and all are committed after the loop" "逐项加锁解锁，循环结束后才提交",
+    "version-read-late" WayToSell false "the version is read again at the checkout" "下单时重新读取版本号",
+    "state-goes-round" WayToSell false "the state that is compared goes round, and is no version" "比较的是会复原的状态而非版本号",
     "parent-watched" Ensemble false "all waiters watch the whole queue" "所有等待者都监视父节点",
 ];

@@ -84,6 +84,16 @@ pub struct ClusterWatch {
     /// What each commit did to the lock table of the first primary, for its standbys.
     commits: Mutex<BTreeMap<u64, Vec<Change>>>,
     first: Name,
+    crowd: Mutex<Crowd>,
+}
+
+/// How many came to the servers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Crowd {
+    /// The most sessions that one of them had at one time.
+    pub peak_sessions: usize,
+    /// How many were not let in.
+    pub refused: u64,
 }
 
 impl ClusterWatch {
@@ -98,6 +108,7 @@ impl ClusterWatch {
             servers: Mutex::default(),
             commits: Mutex::default(),
             first,
+            crowd: Mutex::default(),
         })
     }
 
@@ -212,7 +223,10 @@ impl ServerWatch {
         match observation {
             Observation::Named { session, name } => {
                 server.known(*session).name = (*name).into();
+                let mut crowd = self.cluster.crowd_now();
+                crowd.peak_sessions = crowd.peak_sessions.max(server.sessions.len());
             }
+            Observation::TooManyConnections { .. } => self.cluster.crowd_now().refused += 1,
             Observation::SessionEnding { session, .. } => server.known(*session).is_ending = true,
             Observation::SessionEnded { session } => {
                 let known = server.sessions.remove(&session.pid).unwrap_or_default();
@@ -288,6 +302,15 @@ impl ServerWatch {
 }
 
 impl ClusterWatch {
+    /// How many came.
+    pub fn crowd(&self) -> Crowd {
+        *self.crowd_now()
+    }
+
+    fn crowd_now(&self) -> MutexGuard<'_, Crowd> {
+        self.crowd.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn key_of(&self, key: AdvisoryKey) -> Option<Name> {
         match key {
             AdvisoryKey::Big(number) => self.numbers.get(&number).cloned(),
@@ -306,7 +329,9 @@ impl Server {
         let known = self.known(session);
         known.waits = None;
         let owner = known.name.clone();
-        if self.held.get(&key).is_some_and(|held| held.pid == session.pid) {
+        // A pooler may have given the session to another client, who has the lock as well.
+        let is_held = |held: &Held| held.pid == session.pid && held.owner == owner;
+        if self.held.get(&key).is_some_and(is_held) {
             return None;
         }
         let held = Held { pid: session.pid, owner: owner.clone(), is_fresh: true };

@@ -173,6 +173,7 @@ fn enter(
         return Err(SqlError::fatal("57P03", told));
     }
     if state.backends.len() >= shared.settings.max_connections {
+        shared.observer.observe(&Observation::TooManyConnections { peer: stream.peer_addr() });
         return Err(SqlError::fatal("53300", "sorry, too many clients already"));
     }
     parameters.fix("session_authorization", &user);

@@ -1,0 +1,191 @@
+//! What becomes of buyers who share connections: at a node, by a pool of few; before the
+//! server, by a pooler in transaction mode?
+
+use lockstorm_sim::check::{Kind, Verdict};
+use lockstorm_sim::engine::Engine;
+use lockstorm_sim::engine::event::EventEngine;
+use lockstorm_sim::engine::turmoil::Turmoil;
+use lockstorm_sim::history::{OrderAnswer, What};
+use lockstorm_sim::plan::{Fence, Plan, Seed, scenario};
+use lockstorm_sim::report::{block, json};
+use lockstorm_sim::storm::connections::Connections;
+use lockstorm_sim::storm::{self, Run};
+
+fn plan(scenario: &str, lock: &str, settings: &[(&str, &str)]) -> Plan {
+    let plan = scenario::default_plan(scenario, lock, Fence::Off).unwrap();
+    Plan { seed: Seed(1), ..plan }.with_settings(settings).unwrap()
+}
+
+/// Sections of one length, so that what is measured is the wait.
+const EVEN: (&str, &str) = ("workload.slow-per-mille", "0");
+
+fn pooled(settings: &[(&str, &str)]) -> Run {
+    let run = storm::run(&plan("postgres-pool", "none", settings), &EventEngine);
+    assert_eq!(run.judgement.violations().count(), 0, "{}", told(&run));
+    run
+}
+
+fn connections(run: &Run) -> Connections {
+    run.connections.unwrap()
+}
+
+fn told(run: &Run) -> String {
+    let found: Vec<String> = run.judgement.findings.iter().map(|one| one.sentence()).collect();
+    format!("{} {:?} {:?} {found:#?}", run.judgement.verdict, run.ending.stuck, run.connections)
+}
+
+fn accepted(run: &Run) -> usize {
+    let is_accepted =
+        |what: &What| matches!(what, What::OrderReturned { answer: OrderAnswer::Accepted, .. });
+    run.history.iter().filter(|event| is_accepted(&event.what)).count()
+}
+
+fn refusals(run: &Run) -> Vec<String> {
+    let refusals = run.history.iter().filter_map(|event| match &event.what {
+        What::Effect { refusal: Some(why), .. } => Some(why.to_string()),
+        _ => None,
+    });
+    refusals.collect()
+}
+
+#[test]
+fn waiters_of_a_hot_row_use_the_pool_up_and_everybody_else_waits_for_a_connection() {
+    let few = pooled(&[EVEN]);
+    let many = pooled(&[EVEN, ("workload.pool", "8")]);
+    assert_eq!(few.judgement.verdict, Verdict::Safe, "{}", told(&few));
+    let (of_few, of_many) = (connections(&few), connections(&many));
+    // Four at each of three clients: one has the row, eleven wait for it with a connection.
+    assert_eq!((of_few.pool, of_few.peak_lent), (4, 4), "{of_few:?}");
+    assert_eq!((of_many.pool, of_many.peak_lent), (8, 8), "{of_many:?}");
+    assert!(of_few.peak_sessions >= 12 && of_few.refused == 0, "{of_few:?}");
+    assert!(of_few.waits.median_us > 100_000, "{of_few:?}");
+    assert!(of_many.waits.median_us < 10_000, "{of_many:?}");
+    // More connections let more wait for the row, which is held one after another all the same.
+    let (sold_by_few, sold_by_many) = (accepted(&few), accepted(&many));
+    assert!(sold_by_few * 10 > sold_by_many * 9, "{sold_by_few} {sold_by_many}");
+}
+
+#[test]
+fn a_buyer_whose_patience_is_short_gets_no_connection_at_all() {
+    let run = pooled(&[EVEN, ("workload.patience", "200ms")]);
+    let connections = connections(&run);
+    assert!(connections.given_up > 0, "{connections:?}");
+    assert!(connections.waits.most_us >= 200_000, "{connections:?}");
+}
+
+#[test]
+fn pools_that_are_larger_together_than_the_server_are_refused_connections() {
+    let run = pooled(&[EVEN, ("topology.max-connections", "10")]);
+    let connections = connections(&run);
+    assert_eq!(connections.peak_sessions, 10, "{connections:?}");
+    assert!(connections.refused > 0, "{connections:?}");
+    let too_many = "53300 sorry, too many clients already";
+    let refused = refusals(&run).iter().filter(|why| *why == too_many).count();
+    assert!(refused > 0, "{:?}", refusals(&run).first());
+    assert!(accepted(&run) > 50, "{}", accepted(&run));
+}
+
+#[test]
+fn what_was_measured_is_told_in_text_and_json() {
+    let run = pooled(&[EVEN]);
+    let reproduce = "lockstorm run";
+    let failure = block::Failure {
+        run: &run,
+        position: None,
+        repetition: None,
+        confirmation: None,
+        reproduce,
+    };
+    let text = block::failure_block(&failure);
+    assert!(text.contains("at most 4 of a pool's 4 lent"), "{text}");
+    assert!(text.contains("refused (53300)"), "{text}");
+    let told: serde_json::Value = serde_json::from_str(&json::run_json(&failure)).unwrap();
+    let connections = connections(&run);
+    assert_eq!(told["connections"]["peak-lent"], 4);
+    assert_eq!(told["connections"]["peak-sessions"], connections.peak_sessions);
+    assert_eq!(told["connections"]["waits"]["median-us"], connections.waits.median_us);
+    let unpooled = storm::run(&plan("postgres-single", "pg-conditional", &[]), &EventEngine);
+    let told = json::run_json(&block::Failure { run: &unpooled, ..failure });
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert!(told["connections"].is_null());
+}
+
+/// The statements that the pool prepares are numbered on through the whole process.
+#[test]
+fn prepared_statements_do_not_show_in_a_trace() {
+    let [first, again] = [(); 2].map(|()| pooled(&[("duration", "3s")]));
+    assert_eq!(first.trace_hash, again.trace_hash);
+    assert_eq!(first.connections, again.connections);
+}
+
+#[test]
+fn pools_are_used_up_under_turmoil_too() {
+    let plan = plan("postgres-pool", "none", &[EVEN, ("duration", "3s")]);
+    let run = storm::run(&plan, &Turmoil::default());
+    assert_eq!(run.judgement.verdict, Verdict::Safe, "{}", told(&run));
+    let connections = connections(&run);
+    assert_eq!(connections.peak_lent, 4);
+    assert!(connections.waits.median_us > 100_000, "{connections:?}");
+}
+
+/// A pool whose buyers' node dies, and whose server restarts.
+#[test]
+fn a_pool_outlives_its_server() {
+    let crash = r#"
+[[fault]]
+kind = "process-crash"
+node = "pg-1"
+at = "1s"
+for = "500ms"
+
+[[fault]]
+kind = "process-crash"
+node = "app-2"
+at = "3s"
+for = "500ms"
+"#;
+    let plan = plan("postgres-pool", "none", &[EVEN]);
+    let text = format!("{}{crash}", lockstorm_sim::plan::file::write(&plan));
+    let plan = lockstorm_sim::plan::file::parse("the test's plan", &text).unwrap();
+    let run = storm::run(&plan, &EventEngine);
+    assert_eq!(run.judgement.verdict, Verdict::Safe, "{}", told(&run));
+    let after = run.history.iter().any(|event| {
+        let is_accepted =
+            matches!(event.what, What::OrderReturned { answer: OrderAnswer::Accepted, .. });
+        is_accepted && event.at_us > 5_000_000
+    });
+    assert!(after, "{}", told(&run));
+}
+
+fn on_each(plan: &Plan, check: impl Fn(&Run)) {
+    for engine in [&EventEngine as &dyn Engine, &Turmoil::default()] {
+        check(&storm::run(plan, engine));
+    }
+}
+
+#[test]
+fn a_lock_of_a_session_behind_a_pooler_is_everybodys() {
+    on_each(&plan("postgres-pooler", "pg-advisory", &[]), |run| {
+        let judgement = &run.judgement;
+        assert!(judgement.has_violation(Kind::DoubleGrant), "{}", told(run));
+        assert!(judgement.has_violation(Kind::Oversell), "{}", told(run));
+    });
+    // The same lock, the same storm, and a session for each client.
+    on_each(&plan("postgres-single", "pg-advisory", &[]), |run| {
+        assert_eq!(run.judgement.verdict, Verdict::Safe, "{}", told(run));
+    });
+}
+
+#[test]
+fn what_a_transaction_holds_a_pooler_leaves_alone() {
+    for lock in ["pg-advisory-xact", "pg-for-update", "pg-nowait", "pg-lock-table"] {
+        on_each(&plan("postgres-pooler", lock, &[]), |run| {
+            assert_eq!(run.judgement.verdict, Verdict::Safe, "{lock}: {}", told(run));
+        });
+    }
+    let sold = plan("postgres-pooler", "pg-optimistic", &[("workload.units", "20")]);
+    on_each(&sold, |run| {
+        assert_eq!(run.judgement.verdict, Verdict::Safe, "{}", told(run));
+        assert_eq!(accepted(run), 20);
+    });
+}
