@@ -18,9 +18,9 @@ use std::time::Duration;
 use lockstorm::Host;
 use lockstorm_sim::server::zookeeper::code::{Code, kind};
 use tokio::task::JoinHandle;
-use zookeeper_support::ask::{Ask, Drawer};
-use zookeeper_support::draw::Draw;
+use zookeeper_support::ask::Ask;
 use zookeeper_support::on_tokio;
+use zookeeper_support::sequence::{Act, SESSIONS, Turn, sequence};
 use zookeeper_support::servers::{Ours, Real, says};
 use zookeeper_support::transcript::{self, Names};
 use zookeeper_support::wire::{Hello, Reply, Wire, event_of, reply_of, request};
@@ -28,64 +28,13 @@ use zookeeper_support::wire::{Hello, Reply, Wire, event_of, reply_of, request};
 /// How long an answer may take before it counts as none. A real server answers within
 /// milliseconds, unless its machine has other things to do.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How many sessions take turns.
-const SESSIONS: usize = 3;
-/// How many turns a sequence has.
-const TURNS: usize = 24;
 /// Above those of what is asked before a sequence begins.
 const FIRST_XID: i32 = 100;
 /// How many sequences are compared where nothing is said, on one server; on three half of it.
 const SEQUENCES: u64 = 120;
-/// Sequences that once found a difference.
-const FOUND: [u64; 2] = [574, 844];
-
-/// What a session does in its turn.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Act {
-    Ask(Vec<Ask>),
-    /// Its connection ends without a word; its session is left.
-    Drop,
-    /// It goes on at this server (counted from its own), with the old connection still open.
-    Move {
-        by: usize,
-    },
-    /// It tries to go on with a wrong password.
-    Mistake,
-    /// It tries to connect having seen what no server has.
-    Ahead,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Turn {
-    who: usize,
-    act: Act,
-}
-
-fn sequence(seed: u64, servers: usize, root: &str) -> Vec<Turn> {
-    let draw = &mut Draw::new(seed, "sequence");
-    let mut turns = Vec::new();
-    for _ in 0..TURNS {
-        let who = draw.below(SESSIONS);
-        let mut drawer = Drawer { draw, root, is_ensemble: servers > 1 };
-        let act = match drawer.draw.below(40) {
-            0 => Act::Drop,
-            1 => Act::Move { by: drawer.draw.below(3) },
-            2 if drawer.draw.one_in(2) => Act::Mistake,
-            2 => Act::Ahead,
-            3..=6 => Act::Ask(vec![drawer.out_of_turn()]),
-            _ => {
-                let count = 1 + drawer.draw.below(4);
-                let mut asks: Vec<Ask> = (0..count).map(|_| drawer.in_turn()).collect();
-                if let Some(last) = asks.iter().position(Ask::is_given_up_half_way) {
-                    asks.truncate(last + 1);
-                }
-                Act::Ask(asks)
-            }
-        };
-        turns.push(Turn { who, act });
-    }
-    turns
-}
+/// Sequences that once found a difference. (844 did, of what a real server does now so, now
+/// otherwise: the unit tests of preparing have it.)
+const FOUND: [u64; 1] = [574];
 
 fn root(seed: u64) -> String {
     format!("/q{seed}")

@@ -72,8 +72,13 @@ fn storm(seed: u64, servers: ServerId, bugs: Bugs) -> Told {
         known.over.store(true, Ordering::Relaxed);
         // The writers' last sessions end.
         place.sleep_ms(2_500).await;
-        let restarts = usize::from(restart_for_a_later_epoch(&place).await);
-        let wrong = compare(&place, &known).await;
+        let away = of_a_later_epoch(&place);
+        let mut wrong = compare(&place, &known, away).await;
+        let restarts = usize::from(away.is_some());
+        if away.is_some() {
+            restart_the_leader(&place).await;
+            wrong.extend(compare(&place, &known, None).await);
+        }
         let acknowledged = known.acknowledged.lock().unwrap().len();
         let crashes = *crashes.lock().unwrap();
         Told { wrong, acknowledged, crashes, restarts, ..Told::default() }
@@ -305,29 +310,31 @@ async fn look_at(
 /// A server that was about to lead with a quorum, and lost it, has accepted an epoch of which the
 /// others know nothing. It can follow no leader of an earlier one, and a leader does not take
 /// another epoch when it comes (`Leader.getEpochToPropose`): it stays away until somebody ends
-/// that leader. So whoever runs the ensemble does it, once. Whether that was needed.
-async fn restart_for_a_later_epoch(place: &Place) -> bool {
+/// that leader. Such a server, where somebody leads.
+fn of_a_later_epoch(place: &Place) -> Option<ServerId> {
     let seen = place.seen();
-    let stays_away = |server: ServerId| {
-        let last = seen.iter().rev().find(|seen| seen.server == server);
+    let stays_away = |server: &ServerId| {
+        let last = seen.iter().rev().find(|seen| seen.server == *server);
         last.is_some_and(|seen| {
             matches!(&seen.saw, Saw::Left { why } if why == "a leader of an epoch that is over")
         })
     };
-    let (true, Some(leader)) = ((1..=place.servers).any(stays_away), place.leader()) else {
-        return false;
-    };
+    place.leader().and((1..=place.servers).find(stays_away))
+}
+
+/// What whoever runs the ensemble does then, once.
+async fn restart_the_leader(place: &Place) {
+    let Some(leader) = place.leader() else { return };
     place.crash_process(leader);
     place.sleep_ms(300).await;
     place.start(leader);
     place.sleep_ms(2_000).await;
-    true
 }
 
-/// What differs between the servers, and from what was acknowledged.
-async fn compare(place: &Place, known: &Known) -> Vec<String> {
+/// What differs between the servers, but for one that stays away, and from what was acknowledged.
+async fn compare(place: &Place, known: &Known, away: Option<ServerId>) -> Vec<String> {
     let mut trees = Vec::new();
-    for server in 1..=place.servers {
+    for server in (1..=place.servers).filter(|server| Some(*server) != away) {
         let mut tries = 0;
         let found = loop {
             match tree(place, server).await {
@@ -339,14 +346,14 @@ async fn compare(place: &Place, known: &Known) -> Vec<String> {
             }
             tries += 1;
         };
-        trees.push(found);
+        trees.push((server, found));
     }
     let mut wrong = Vec::new();
-    for (server, tree) in (1..).zip(&trees) {
-        let first = &trees[0];
+    for (server, tree) in &trees {
+        let (one, first) = &trees[0];
         let all: BTreeSet<&String> = first.keys().chain(tree.keys()).collect();
         if let Some(path) = all.into_iter().find(|path| first.get(*path) != tree.get(*path)) {
-            wrong.push(format!("zk-1 and zk-{server} disagree about {path}"));
+            wrong.push(format!("zk-{one} and zk-{server} disagree about {path}"));
         }
         let acknowledged = known.acknowledged.lock().unwrap();
         if let Some(path) = acknowledged.iter().find(|path| !tree.contains_key(*path)) {
@@ -399,7 +406,7 @@ fn campaign(servers: ServerId) {
     );
     assert_eq!(broken, [0; 0]);
     assert!(all.acknowledged > 0 && all.elections >= storms);
-    assert!(all.restarts <= storms / 100 + 1, "that is seldom");
+    assert!(all.restarts <= storms / 1_000 + 1, "that is seldom");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 pub mod ask;
 pub mod cluster;
 pub mod draw;
+pub mod sequence;
 pub mod servers;
 pub mod transcript;
 pub mod wire;

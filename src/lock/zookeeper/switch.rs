@@ -38,11 +38,14 @@
 //! Two processes may see different values at one moment: it is no lock. What must not be
 //! done by two at once needs one.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use zookeeper_client::{Acls, CreateMode, Error};
+use zookeeper_client::{Acls, CreateMode, Error, OneshotWatcher};
 
 use super::failure::{Failure, is_lost};
 use super::options::{InvalidOptions, Options};
@@ -81,10 +84,9 @@ struct Known {
     value: Option<Vec<u8>>,
     version: Option<i32>,
     session: Option<Arc<Session>>,
-    /// The host's monotonic clock when the leader was asked for it.
-    asked: Duration,
-    /// Whether it has changed since: what the session hears from now on confirms it no more.
-    changed: bool,
+    /// The host's monotonic clock when a question was sent that the leader has answered, and
+    /// before whose answer this was still the value.
+    confirmed: Duration,
 }
 
 /// A switch; see the module's text.
@@ -132,14 +134,11 @@ impl Switch {
 
     fn read(&self, known: &Known) -> Reading {
         let now = self.sessions.host().monotonic();
-        let confirmed = known.session.as_ref().map(|session| match known.changed {
-            true => known.asked,
-            false => session.confirmed(),
-        });
+        let is_known = known.session.is_some();
         Reading {
             value: known.value.clone(),
             version: known.version,
-            age: confirmed.map(|confirmed| now.saturating_sub(confirmed)),
+            age: is_known.then(|| now.saturating_sub(known.confirmed)),
             stale_after: self.sessions.options().session_timeout,
         }
     }
@@ -217,13 +216,13 @@ async fn follow_in(
 ) -> Result<(), Error> {
     let client = session.client();
     let known = tell;
-    let tell = |asked: Duration, read: Option<(Vec<u8>, i32)>| {
+    let tell = |confirmed: Duration, read: Option<(Vec<u8>, i32)>| {
         let (value, version) = read.unzip();
         known.send_if_modified(|known| {
             let is_news =
                 known.session.is_none() || (&known.value, known.version) != (&value, version);
             let session = Some(session.clone());
-            *known = Known { value, version, session, asked, changed: false };
+            *known = Known { value, version, session, confirmed };
             is_news
         });
     };
@@ -254,11 +253,33 @@ async fn follow_in(
             Err(error) if is_lost(&error) => continue,
             Err(error) => return Err(error),
         };
-        watcher.changed().await;
-        known.send_if_modified(|known| {
-            known.changed = true;
-            false
-        });
+        watch(session, known, watcher).await;
+    }
+}
+
+/// Waits for the change. What the leader answers meanwhile confirms the value only if the watch
+/// still stands: a server tells of a change before it answers what was asked later.
+async fn watch(session: &Arc<Session>, known: &watch::Sender<Known>, watcher: OneshotWatcher) {
+    let mut changed = pin!(watcher.changed());
+    let mut is_over = false;
+    while !is_over {
+        let mut news = pin!(session.changed().notified());
+        news.as_mut().enable();
+        let confirmed = session.confirmed();
+        let mut is_told = false;
+        is_over = poll_fn(|context| {
+            if changed.as_mut().poll(context).is_ready() {
+                return Poll::Ready(true);
+            }
+            if !std::mem::replace(&mut is_told, true) {
+                known.send_if_modified(|known| {
+                    known.confirmed = confirmed;
+                    false
+                });
+            }
+            news.as_mut().poll(context).map(|()| false)
+        })
+        .await;
     }
 }
 
