@@ -79,12 +79,16 @@ impl Real {
             let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
             listener.local_addr().unwrap().port()
         };
+        let has_files = directory.path().read_dir().unwrap().next().is_some();
         let Ok(child) = spawn(port, directory.path(), arguments) else {
             eprintln!("SKIPPED: redis-server is not installed");
             return None;
         };
         let real = Real { port, child, directory: Some(directory) };
         real.is_listening().await;
+        if has_files {
+            real.has_read_its_files().await;
+        }
         Some(real)
     }
 
@@ -95,6 +99,7 @@ impl Real {
         let directory = self.directory.as_ref().unwrap().path();
         self.child = spawn(self.port, directory, arguments).unwrap();
         self.is_listening().await;
+        self.has_read_its_files().await;
     }
 
     /// `kill -9`; its files are left.
@@ -112,6 +117,17 @@ impl Real {
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
         panic!("redis-server did not open its port within 5 s");
+    }
+
+    /// Waits until it does not say `LOADING` any more: its port is open before it has read what
+    /// it kept.
+    async fn has_read_its_files(&self) {
+        let mut client = Client::connect(self.port).await;
+        until("what the server kept", async || {
+            let reply = client.line("PING").await;
+            (!matches!(&reply, Reply::Error(text) if text.starts_with(b"LOADING"))).then_some(())
+        })
+        .await;
     }
 }
 
