@@ -46,7 +46,7 @@ struct Linked {
     lent: Lent,
     output: Outlet,
     outstanding: Outstanding,
-    /// The last time that it was ready, no transaction was open.
+    /// It has said last that it is ready, and that no transaction is open.
     is_idle: bool,
     cancels: Arc<Cancels>,
 }
@@ -308,8 +308,12 @@ impl Client {
                 let tracked = told.filter(|(name, _)| TRACKED.contains(&name.as_str()));
                 self.parameters.extend(tracked);
             }
-            if kind == b'Z' {
-                linked.is_idle = body == b"I";
+            match kind {
+                b'Z' => linked.is_idle = body == b"I",
+                // Unasked.
+                b'N' | b'S' | b'A' => {}
+                // A statement of a batch, which goes on until its Sync.
+                _ => linked.is_idle = false,
             }
             self.output.push(&bytes);
         }
