@@ -190,8 +190,9 @@ fn clients_are_paused_in_the_middle_of_their_sales() {
             |what: &What| matches!(what, What::AcquireReturned { .. } | What::OrderReturned { .. });
         for (at_us, node) in [(1_000_000, "app-1"), (3_000_000, "app-2"), (5_000_000, "app-3")] {
             let done = |from, to| {
-                let of_node = run.history.iter().filter(|event| *event.node == *node);
-                of_node.filter(|event| (from..to).contains(&event.at_us) && is_sale(&event.what))
+                let of_node = run.history.iter().filter(move |event| *event.node == *node);
+                of_node
+                    .filter(move |event| (from..to).contains(&event.at_us) && is_sale(&event.what))
             };
             assert_eq!(done(at_us + 5_000, at_us + 995_000).count(), 0, "{node}");
             let begun: Vec<String> = done(0, at_us)
@@ -200,9 +201,12 @@ fn clients_are_paused_in_the_middle_of_their_sales() {
                     _ => None,
                 })
                 .collect();
-            let ended = done(at_us + 995_000, at_us + 5_000_000).filter(|event| {
-                matches!(&event.what, What::OrderReturned { order, .. } if begun.iter().any(|one| **one == **order))
-            });
+            let is_of_begun = |what: &What| match what {
+                What::OrderReturned { order, .. } => begun.iter().any(|one| **one == **order),
+                _ => false,
+            };
+            let ended = done(at_us + 995_000, at_us + 5_000_000);
+            let ended = ended.filter(|event| is_of_begun(&event.what));
             assert!(ended.count() > 0, "{node}");
         }
     });
