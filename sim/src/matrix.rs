@@ -101,7 +101,7 @@ pub fn scenario_of(lock: &LockKind) -> &'static str {
         Needs::Nothing | Needs::Master | Needs::Replicas | Needs::Sentinel => "redis-failover",
         Needs::Independent => "redlock-five",
         Needs::Ensemble => "zookeeper-three",
-        Needs::Database => "postgres-failover",
+        Needs::Database | Needs::SaleUnderMaster => "postgres-failover",
     }
 }
 

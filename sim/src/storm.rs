@@ -2,13 +2,14 @@
 //!
 //! Order of things: [`run`] takes a plan and an engine and gives a [`Run`];
 //! [`scene`] builds the nodes, [`client`] is what they do ([`cancelling`] drops it
-//! half-way), [`locks`] what they do it with, [`observe`] writes down what servers see, [`conductor`] strikes and ends,
+//! half-way, [`beside`] has several buyers do it), [`locks`] what they do it with, [`observe`] writes down what servers see, [`conductor`] strikes and ends,
 //! [`anchors`] finds events by name, [`mod@reseed`] tries other futures of one past,
 //! [`place`] tells outsiders where it is, [`mod@abreast`] makes several runs at once.
 //! [`builder`] is the door for tests.
 
 pub mod abreast;
 pub mod anchors;
+pub mod beside;
 pub mod builder;
 pub mod cancelling;
 pub mod checkout;

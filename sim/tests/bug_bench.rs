@@ -130,6 +130,46 @@ fn a_grant_before_its_record_is_marked_where_its_client_is_told() {
     assert!(marked[0].contains("returns as"), "{told}");
 }
 
+/// What was sold when, and to which order.
+fn sales_of(run: &Run) -> Vec<(u64, String)> {
+    let sale = |event: &lockstorm_sim::history::Event| match &event.what {
+        What::Effect { owner, accepted: true, .. } => Some((event.at_us, owner.to_string())),
+        _ => None,
+    };
+    run.history.iter().filter_map(sale).collect()
+}
+
+/// A buyer dies at the row that it has taken: nobody else would ever sell.
+#[test]
+fn a_state_of_somebody_who_has_died_is_not_for_ever() {
+    let bug = bug("state-goes-round");
+    for half in [Half::Planted, Half::Mended] {
+        let plan = scenario::default_plan(bug.scenario, &bug.lock_name(half), bug.fence).unwrap();
+        let plan = Plan { seed: Seed(5), ..plan.with_settings(bug.settings).unwrap() };
+        let (lease_us, mut left_taken) = (plan.lock.lease.0, 0);
+        let (sold_at_us, order) = sales_of(&storm::run(&plan, &EventEngine)).swap_remove(3);
+        let node = order.split('/').next().unwrap();
+        // The row is taken with one commit and sold with the next one, some milliseconds later.
+        for earlier_us in (500..=5_000).step_by(500) {
+            let dies_at_us = sold_at_us - earlier_us;
+            let text = format!(
+                "{}\n[[fault]]\nkind = \"process-crash\"\nnode = \"{node}\"\nat = \
+                 \"{dies_at_us}us\"\nfor = \"6s\"\n",
+                file::write(&plan)
+            );
+            let run = storm::run(&file::parse("the test's plan", &text).unwrap(), &EventEngine);
+            let mut later = sales_of(&run).into_iter().map(|(at_us, _)| at_us);
+            let next_at_us = later.find(|at_us| *at_us > sold_at_us);
+            let next_at_us = next_at_us.unwrap_or_else(|| panic!("nobody sells: {}", told(&run)));
+            assert!(next_at_us < dies_at_us + 2 * lease_us, "{next_at_us}");
+            left_taken += u32::from(next_at_us >= dies_at_us + lease_us);
+            let is_clean = run.judgement.verdict.is_safe();
+            assert!(is_clean || !half.is_mended(), "{}", told(&run));
+        }
+        assert!(left_taken > 0, "it had not taken the row");
+    }
+}
+
 #[test]
 fn the_storms_of_the_bugs_are_possible() {
     for bug in BUGS {

@@ -3,6 +3,13 @@
 
 mod postgres_support;
 
+#[path = "postgres_pooler/cancels.rs"]
+mod cancels;
+#[path = "postgres_pooler/failures.rs"]
+mod failures;
+#[path = "postgres_pooler/wire.rs"]
+mod wire;
+
 use std::time::Duration;
 
 use lockstorm::Host;
@@ -14,6 +21,12 @@ use tokio::task::JoinHandle;
 struct Pooled {
     server: Ours,
     port: u16,
+    _pooler: Running,
+}
+
+/// A pooler alone.
+struct Running {
+    port: u16,
     task: JoinHandle<()>,
 }
 
@@ -24,19 +37,26 @@ impl Pooled {
 
     async fn start_with(settings: PoolerSettings) -> Pooled {
         let server = Ours::start().await;
-        let host = Host::tokio("pooler-1");
+        let pooler = Running::before(server.port, Host::tokio("pooler-1"), settings).await;
+        Pooled { server, port: pooler.port, _pooler: pooler }
+    }
+}
+
+impl Running {
+    /// On a host, before whatever listens on a port.
+    async fn before(server_port: u16, host: Host, settings: PoolerSettings) -> Running {
         let listener = host.listen(0).await.unwrap();
         let port = listener.port();
-        let server_at = format!("127.0.0.1:{}", server.port);
+        let server_at = format!("127.0.0.1:{server_port}");
         let pooler = Pooler::new(host, PoolerSettings { server: server_at, ..settings });
         let task = tokio::spawn(async move {
             pooler.run_on(listener).await.unwrap();
         });
-        Pooled { server, port, task }
+        Running { port, task }
     }
 }
 
-impl Drop for Pooled {
+impl Drop for Running {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -84,6 +104,17 @@ fn a_setting_is_everybodys_but_for_those_that_are_tracked() {
         told(&one, "SET lock_timeout = 5; SET application_name = 'one'").await;
         assert_eq!(told(&two, "SHOW lock_timeout").await, "(5ms) #0");
         assert_eq!(told(&two, "SHOW application_name").await, "(two) #0");
+        assert_eq!(told(&one, "SHOW application_name").await, "(one) #0");
+    });
+}
+
+#[test]
+fn an_empty_setting_is_one_as_well() {
+    on_tokio(async {
+        let pooled = Pooled::start(1).await;
+        let (one, two) = (connect(pooled.port).await, connect(pooled.port).await);
+        assert_eq!(told(&one, "SET application_name = 'one'").await, "#0");
+        assert_eq!(told(&two, "SHOW application_name").await, "() #0");
         assert_eq!(told(&one, "SHOW application_name").await, "(one) #0");
     });
 }

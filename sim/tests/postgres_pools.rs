@@ -1,11 +1,12 @@
 //! What becomes of buyers who share connections: at a node, by a pool of few; before the
 //! server, by a pooler in transaction mode?
 
+use lockstorm::lock::Release;
 use lockstorm_sim::check::{Kind, Verdict};
 use lockstorm_sim::engine::Engine;
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::engine::turmoil::Turmoil;
-use lockstorm_sim::history::{OrderAnswer, What};
+use lockstorm_sim::history::{AcquireOutcome, OrderAnswer, What};
 use lockstorm_sim::plan::{Fence, Plan, Seed, scenario};
 use lockstorm_sim::report::{block, json};
 use lockstorm_sim::storm::connections::Connections;
@@ -40,6 +41,11 @@ fn accepted(run: &Run) -> usize {
     run.history.iter().filter(|event| is_accepted(&event.what)).count()
 }
 
+/// A buyer asks for a connection.
+fn is_begun(what: &What) -> bool {
+    matches!(what, What::AcquireReturned { outcome: AcquireOutcome::Granted { .. }, .. })
+}
+
 fn refusals(run: &Run) -> Vec<String> {
     let refusals = run.history.iter().filter_map(|event| match &event.what {
         What::Effect { refusal: Some(why), .. } => Some(why.to_string()),
@@ -70,7 +76,9 @@ fn a_buyer_whose_patience_is_short_gets_no_connection_at_all() {
     let run = pooled(&[EVEN, ("workload.patience", "200ms")]);
     let connections = connections(&run);
     assert!(connections.given_up > 0, "{connections:?}");
-    assert!(connections.waits.most_us >= 200_000, "{connections:?}");
+    // What is waited for in vain is counted apart.
+    assert!(connections.waits.most_us <= 200_000, "{connections:?}");
+    assert_eq!(connections.failed, 0, "{connections:?}");
 }
 
 #[test]
@@ -79,6 +87,11 @@ fn pools_that_are_larger_together_than_the_server_are_refused_connections() {
     let connections = connections(&run);
     assert_eq!(connections.peak_sessions, 10, "{connections:?}");
     assert!(connections.refused > 0, "{connections:?}");
+    // Each is somebody's who has got none at once, and has not waited for one.
+    assert_eq!(connections.failed, connections.refused, "{connections:?}");
+    let lent = run.history.iter().filter(|event| is_begun(&event.what)).count();
+    let waits = connections.waits.count as u64;
+    assert_eq!(waits + connections.failed + connections.given_up, lent as u64, "{connections:?}");
     let too_many = "53300 sorry, too many clients already";
     let refused = refusals(&run).iter().filter(|why| *why == too_many).count();
     assert!(refused > 0, "{:?}", refusals(&run).first());
@@ -104,6 +117,7 @@ fn what_was_measured_is_told_in_text_and_json() {
     assert_eq!(told["connections"]["peak-lent"], 4);
     assert_eq!(told["connections"]["peak-sessions"], connections.peak_sessions);
     assert_eq!(told["connections"]["waits"]["median-us"], connections.waits.median_us);
+    assert_eq!(told["connections"]["failed"], 0);
     let unpooled = storm::run(&plan("postgres-single", "pg-conditional", &[]), &EventEngine);
     let told = json::run_json(&block::Failure { run: &unpooled, ..failure });
     let told: serde_json::Value = serde_json::from_str(&told).unwrap();
@@ -128,33 +142,74 @@ fn pools_are_used_up_under_turmoil_too() {
     assert!(connections.waits.median_us > 100_000, "{connections:?}");
 }
 
+/// The plan with these faults: kind, node, when, for how long.
+fn with_faults(plan: &Plan, faults: &[(&str, &str, &str, &str)]) -> Plan {
+    let mut text = lockstorm_sim::plan::file::write(plan);
+    for (kind, node, at, lasts) in faults {
+        text += &format!(
+            "\n[[fault]]\nkind = \"{kind}\"\nnode = \"{node}\"\nat = \"{at}\"\nfor = \"{lasts}\"\n"
+        );
+    }
+    lockstorm_sim::plan::file::parse("the test's plan", &text).unwrap()
+}
+
+/// Whether somebody bought after this time.
+fn sold_after(run: &Run, at_us: u64) -> bool {
+    run.history.iter().any(|event| {
+        let is_accepted =
+            matches!(event.what, What::OrderReturned { answer: OrderAnswer::Accepted, .. });
+        is_accepted && event.at_us > at_us
+    })
+}
+
 /// A pool whose buyers' node dies, and whose server restarts.
 #[test]
 fn a_pool_outlives_its_server() {
-    let crash = r#"
-[[fault]]
-kind = "process-crash"
-node = "pg-1"
-at = "1s"
-for = "500ms"
-
-[[fault]]
-kind = "process-crash"
-node = "app-2"
-at = "3s"
-for = "500ms"
-"#;
     let plan = plan("postgres-pool", "none", &[EVEN]);
-    let text = format!("{}{crash}", lockstorm_sim::plan::file::write(&plan));
-    let plan = lockstorm_sim::plan::file::parse("the test's plan", &text).unwrap();
-    let run = storm::run(&plan, &EventEngine);
+    let faults =
+        [("process-crash", "pg-1", "1s", "500ms"), ("process-crash", "app-2", "3s", "500ms")];
+    let run = storm::run(&with_faults(&plan, &faults), &EventEngine);
     assert_eq!(run.judgement.verdict, Verdict::Safe, "{}", told(&run));
-    let after = run.history.iter().any(|event| {
-        let is_accepted =
-            matches!(event.what, What::OrderReturned { answer: OrderAnswer::Accepted, .. });
-        is_accepted && event.at_us > 5_000_000
+    assert!(sold_after(&run, 5_000_000), "{}", told(&run));
+    assert!(connections(&run).failed > 0, "{:?}", run.connections);
+}
+
+/// The pool's own tasks stand still with its node.
+#[test]
+fn clients_are_paused_in_the_middle_of_their_sales() {
+    let pauses = ["1s", "3s", "5s"].into_iter().zip(["app-1", "app-2", "app-3"]);
+    let pauses: Vec<_> = pauses.map(|(at, node)| ("pause", node, at, "1s")).collect();
+    let plan = with_faults(&plan("postgres-pool", "none", &[EVEN]), &pauses);
+    on_each(&plan, |run| {
+        assert!(!run.ending.not_expressible, "{}", told(run));
+        assert_eq!(run.judgement.verdict, Verdict::Safe, "{}", told(run));
+        assert!(run.judgement.goals.inert.is_empty(), "{}", told(run));
+        assert!(sold_after(run, 6_500_000), "{}", told(run));
+        // Nothing is done at the node meanwhile, and sales that had begun go on afterwards.
+        let is_sale =
+            |what: &What| matches!(what, What::AcquireReturned { .. } | What::OrderReturned { .. });
+        for (at_us, node) in [(1_000_000, "app-1"), (3_000_000, "app-2"), (5_000_000, "app-3")] {
+            let done = |from, to| {
+                let of_node = run.history.iter().filter(move |event| *event.node == *node);
+                of_node
+                    .filter(move |event| (from..to).contains(&event.at_us) && is_sale(&event.what))
+            };
+            assert_eq!(done(at_us + 5_000, at_us + 995_000).count(), 0, "{node}");
+            let begun: Vec<String> = done(0, at_us)
+                .filter_map(|event| match &event.what {
+                    What::AcquireReturned { attempt, .. } => Some(attempt.to_string()),
+                    _ => None,
+                })
+                .collect();
+            let is_of_begun = |what: &What| match what {
+                What::OrderReturned { order, .. } => begun.iter().any(|one| **one == **order),
+                _ => false,
+            };
+            let ended = done(at_us + 995_000, at_us + 5_000_000);
+            let ended = ended.filter(|event| is_of_begun(&event.what));
+            assert!(ended.count() > 0, "{node}");
+        }
     });
-    assert!(after, "{}", told(&run));
 }
 
 fn on_each(plan: &Plan, check: impl Fn(&Run)) {
@@ -169,6 +224,12 @@ fn a_lock_of_a_session_behind_a_pooler_is_everybodys() {
         let judgement = &run.judgement;
         assert!(judgement.has_violation(Kind::DoubleGrant), "{}", told(run));
         assert!(judgement.has_violation(Kind::Oversell), "{}", told(run));
+        // Each owner's hold is told of, and its end.
+        let count = |is: fn(&What) -> bool| run.history.iter().filter(|one| is(&one.what)).count();
+        let given_back =
+            count(|what| matches!(what, What::ReleaseReturned { release: Release::Released, .. }));
+        let ended = count(|what| matches!(what, What::RecordReleased { .. }));
+        assert!(ended >= given_back && given_back > 0, "{ended} {given_back}");
     });
     // The same lock, the same storm, and a session for each client.
     on_each(&plan("postgres-single", "pg-advisory", &[]), |run| {
@@ -187,5 +248,32 @@ fn what_a_transaction_holds_a_pooler_leaves_alone() {
     on_each(&sold, |run| {
         assert_eq!(run.judgement.verdict, Verdict::Safe, "{}", told(run));
         assert_eq!(accepted(run), 20);
+    });
+}
+
+/// Whoever has a session through the pooler loses it with the pooler, and what it held with it.
+#[test]
+fn a_pooler_dies_or_stands_still() {
+    for lock in ["pg-advisory-xact", "pg-lock-table"] {
+        let plan = plan("postgres-pooler", lock, &[]);
+        for (kind, lasts) in [("process-crash", "500ms"), ("machine-crash", "1s"), ("pause", "1s")]
+        {
+            let plan = with_faults(&plan, &[(kind, "pooler-1", "2s", lasts)]);
+            on_each(&plan, |run| {
+                assert_eq!(run.judgement.verdict, Verdict::Safe, "{lock} {kind}: {}", told(run));
+                assert!(sold_after(run, 5_000_000), "{lock} {kind}: {}", told(run));
+            });
+        }
+    }
+}
+
+/// A pooler that may have more sessions than its server takes: who waits gets what there is.
+#[test]
+fn a_pooler_is_refused_connections() {
+    let few = [("topology.max-connections", "2"), ("topology.pooler", "4")];
+    let plan = plan("postgres-pooler", "pg-lock-table", &few);
+    on_each(&plan, |run| {
+        assert_eq!(run.judgement.verdict, Verdict::Safe, "{}", told(run));
+        assert!(accepted(run) > 20, "{}", accepted(run));
     });
 }

@@ -26,7 +26,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
         ],
     ),
     ("pg-", &[MAIN, "postgres-backend", "postgres-migration", "postgres-walreceiver"]),
-    ("pooler-", &[MAIN, "pooler-client"]),
+    ("pooler-", &[MAIN, "pooler-client", "pooler-server"]),
     ("stock-", &[MAIN, "stock-connection"]),
     // `asyncs` is what the ZooKeeper client runs in, `session` what looks after its session.
     ("app-", &[MAIN, "asyncs", "postgres-driver", "redis-driver", "release", "renewer", "session"]),

@@ -12,8 +12,11 @@ use std::collections::BTreeSet;
 
 use super::complaint::{Complaint, quoted};
 use super::keys::KEYS;
-use super::scenario::{self, LockKind};
-use super::{Fence, Micros, OwnOptions, Plan, PlanError, Ppm, SignedMicros, StockPlace, app_node};
+use super::scenario;
+use super::{
+    CONNECTIONS, Fence, MAX_CONNECTIONS, Micros, OwnOptions, Plan, PlanError, Ppm, SignedMicros,
+    StockPlace, app_node,
+};
 use fault::FaultRules;
 
 /// A broken rule.
@@ -261,7 +264,10 @@ fn sizes(plan: &Plan) -> Result<(), Problem> {
 
 /// Where the stock is, and what sells out of it.
 fn stock(plan: &Plan) -> Result<(), Problem> {
-    let is_way = scenario::find_lock(&plan.lock.name).is_ok_and(LockKind::is_way_to_sell);
+    pools(plan)?;
+    let lock = scenario::find_lock(&plan.lock.name);
+    let is_way = lock.as_ref().is_ok_and(|lock| lock.has_sale());
+    let is_planted = lock.as_ref().is_ok_and(|lock| lock.has_planted_sale());
     let place = plan.workload.stock;
     let name = quoted(&plan.lock.name);
     if place == StockPlace::Memory {
@@ -283,6 +289,13 @@ fn stock(plan: &Plan) -> Result<(), Problem> {
             "take the scenario postgres-single, or stock = \"memory\"",
         );
     }
+    if is_planted && plan.workload.locks > 1 {
+        return problem(
+            &["workload.locks", "lock.name"],
+            format!("what an order of {name} is of is its own"),
+            "write locks = 1",
+        );
+    }
     if place == StockPlace::SqlPooled && plan.workload.locks > 1 {
         return problem(
             &["workload.locks", "workload.stock"],
@@ -302,6 +315,29 @@ fn stock(plan: &Plan) -> Result<(), Problem> {
             &["workload.stock", "lock.name"],
             format!("{name} is a way to sell of its own"),
             "write stock = \"sql\", or take another lock",
+        );
+    }
+    Ok(())
+}
+
+/// Connections that are counted, and of which there are none.
+fn pools(plan: &Plan) -> Result<(), Problem> {
+    let (topology, work) = (&plan.topology, &plan.workload);
+    if topology.max_connections != MAX_CONNECTIONS && topology.postgres == 0 {
+        return problem(
+            &["topology.max-connections", "topology.postgres"],
+            "there is no PostgreSQL server to connect to",
+            "leave it out, or take the scenario postgres-single",
+        );
+    }
+    // Where a plan has left the pools of its scenario, their size is still there.
+    let of_scenario = scenario::find(&plan.scenario).map_or(CONNECTIONS, |known| known.pool());
+    let is_idle = [CONNECTIONS, of_scenario].contains(&work.pool);
+    if work.stock != StockPlace::SqlPooled && !is_idle {
+        return problem(
+            &["workload.pool", "workload.stock"],
+            format!("the stock is not sold over pools, and workload.pool is {}", work.pool),
+            "leave it out, or write stock = \"sql-pooled\"",
         );
     }
     Ok(())
@@ -392,3 +428,6 @@ fn known_node(plan: &Plan, at: &str, name: &str) -> Result<(), Problem> {
     }
     Err(Problem { at: vec![at.to_owned()], complaint })
 }
+
+#[cfg(test)]
+mod tests;

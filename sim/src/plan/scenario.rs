@@ -3,6 +3,7 @@
 //! A scenario is a plan without faults; [`draw`](super::draw) adds what goes wrong.
 
 mod bases;
+mod misfit;
 mod planted;
 
 use bases::{
@@ -11,7 +12,7 @@ use bases::{
 };
 pub use planted::PLANTED;
 
-use super::complaint::{Complaint, quoted};
+use super::complaint::Complaint;
 use super::{
     CONNECTIONS, Fence, LockPlan, Micros, Plan, PlanError, Seed, StockPlace, Topology, Workload,
 };
@@ -139,6 +140,9 @@ pub enum Needs {
     Ensemble,
     /// A PostgreSQL server.
     Database,
+    /// A PostgreSQL server with the stock, and a master of Redis: a sale that is planted, and
+    /// its lock is there.
+    SaleUnderMaster,
 }
 
 /// The lock that some of the clients take as readers, beside others that write.
@@ -148,8 +152,8 @@ pub const READ_LOCK: &str = "zookeeper-read";
 pub const LOCKS: &[LockKind] = &[
     LockKind {
         name: "none",
-        english: "no lock at all: every buyer walks in (a canary that must fail)",
-        chinese: "没有锁：人人直接进入（必须失败的对照）",
+        english: "no lock at all: every buyer walks in (a canary that must fail, but over pools)",
+        chinese: "没有锁：人人直接进入（必须失败的对照，连接池场景除外）",
         tokens: false,
         records: false,
         needs: Needs::Nothing,
@@ -372,84 +376,37 @@ impl LockKind {
         self.needs == Needs::Database && !self.records
     }
 
+    /// Whether it has a sale of its own, out of the stock in SQL and under a lock or without.
+    pub fn has_sale(&self) -> bool {
+        self.is_way_to_sell() || self.needs == Needs::SaleUnderMaster
+    }
+
+    /// Whether its sale is one that is planted: what an order is of is its own, too.
+    pub fn has_planted_sale(&self) -> bool {
+        self.has_sale() && self.name.contains('/')
+    }
+
     /// Whether some of its clients only read: it is the readers' side of a read/write lock.
     pub fn has_readers(&self) -> bool {
         self.name == READ_LOCK
     }
-
-    /// What is wrong with this topology for this lock: the settings at fault, and the
-    /// complaint.
-    pub(super) fn misfit(
-        &self,
-        topology: &Topology,
-    ) -> Option<(&'static [&'static str], Complaint)> {
-        let name = quoted(self.name);
-        let servers = topology.redis;
-        match self.needs {
-            Needs::Master | Needs::Replicas | Needs::Sentinel | Needs::Independent
-                if servers == 0 =>
-            {
-                Some((
-                    &["topology.redis", "lock.name"],
-                    Complaint::new(
-                        format!("the lock {name} needs a Redis server, and there is none"),
-                        "take a scenario with Redis, such as redis-failover, or another lock",
-                    ),
-                ))
-            }
-            Needs::Ensemble if topology.zookeeper == 0 => Some((
-                &["topology.zookeeper", "lock.name"],
-                Complaint::new(
-                    format!("the lock {name} needs ZooKeeper, and there is none"),
-                    "take the scenario zookeeper-three, or zookeeper = 3",
-                ),
-            )),
-            Needs::Database if topology.postgres == 0 => Some((
-                &["topology.postgres", "lock.name"],
-                Complaint::new(
-                    format!("the lock {name} needs PostgreSQL, and there is none"),
-                    "take the scenario postgres-single, or postgres = 1",
-                ),
-            )),
-            Needs::Master | Needs::Replicas | Needs::Sentinel if topology.independent => Some((
-                &["topology.redis-mode", "lock.name"],
-                Complaint::new(
-                    format!("the lock {name} needs one master, and there are {servers}"),
-                    "take the lock \"redlock\", or redis-mode = \"replicated\"",
-                ),
-            )),
-            Needs::Replicas if topology.replicas() == 0 => Some((
-                &["topology.redis", "lock.name"],
-                Complaint::new(
-                    format!("the lock {name} waits for replicas, and there are none"),
-                    "take the scenario redis-failover, or redis = 2 or more",
-                ),
-            )),
-            Needs::Sentinel if topology.sentinels == 0 => Some((
-                &["topology.sentinels", "lock.name"],
-                Complaint::new(
-                    format!("the lock {name} asks sentinels, and there are none"),
-                    "take the scenario redis-failover, or sentinels = 3",
-                ),
-            )),
-            Needs::Independent if !topology.independent => Some((
-                &["topology.redis-mode", "lock.name"],
-                Complaint::new(
-                    format!("the lock {name} needs servers that are nobody's replicas"),
-                    "take the scenario redlock-five, or redis-mode = \"independent\"",
-                ),
-            )),
-            _ => None,
-        }
-    }
 }
 
 impl Scenario {
+    /// How many connections a client's pool has.
+    pub(super) fn pool(&self) -> u16 {
+        let (_, _, _, workload) = (self.base)();
+        workload.pool
+    }
+
     /// The plan of this scenario for a lock, unchecked.
     pub(super) fn plan(&self, lock: &LockKind, fence: Fence) -> Plan {
-        let (duration, mut lock_plan, topology, mut workload) = (self.base)();
-        if lock.is_way_to_sell() {
+        let (duration, mut lock_plan, mut topology, mut workload) = (self.base)();
+        if lock.has_sale() {
             workload.stock = StockPlace::Sql;
+        }
+        if lock.needs == Needs::SaleUnderMaster {
+            topology.redis = topology.redis.max(1);
         }
         if workload.stock != StockPlace::SqlPooled {
             workload.pool = CONNECTIONS;

@@ -4,6 +4,7 @@
 //! with the locks, is each bug's own; the locks themselves are the product's, and sound.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockstorm::Host;
 use lockstorm::host::BoxFuture;
@@ -25,6 +26,10 @@ pub struct Checkout {
     items: &'static [Item],
     gives_back_first: bool,
     takes: Takes,
+    /// A state of somebody at it, since when this client has seen no other, and how long that
+    /// may be: whoever is at it for longer has died.
+    at_it: Option<(i64, Duration)>,
+    patience: Duration,
     /// The session with the transaction that is open.
     open: Option<Arc<Session>>,
 }
@@ -72,7 +77,9 @@ pub(super) fn state_goes_round(host: &Host, plan: &Plan, half: Half) -> Checkout
 impl Checkout {
     fn of(host: &Host, plan: &Plan, items: &'static [Item], takes: Takes) -> Checkout {
         let database = Database::new(host, plan);
-        Checkout { database, items, gives_back_first: false, takes, open: None }
+        let patience = plan.lock.lease.to_duration();
+        let (gives_back_first, at_it, open) = (false, None, None);
+        Checkout { database, items, gives_back_first, takes, at_it, patience, open }
     }
 
     async fn read(&mut self, sku: i64) -> Result<Seen, SellError> {
@@ -121,10 +128,12 @@ impl Checkout {
     /// Takes the row for itself, then sells and gives it back, each for all to see. An odd
     /// number says that somebody is at it.
     async fn through_states(&mut self, seen: &Seen, goes_round: bool) -> Result<bool, SellError> {
+        let next = |state: i64| if goes_round { 1 - state } else { state + 1 };
         if seen.version % 2 != 0 {
+            self.clear(seen, next(seen.version)).await?;
             return Ok(false);
         }
-        let next = |state: i64| if goes_round { 1 - state } else { state + 1 };
+        self.at_it = None;
         let (idle, taken) = (seen.version, next(seen.version));
         let sku = seen.sku;
         let at_it = format!(
@@ -135,6 +144,20 @@ impl Checkout {
         }
         self.numbers("COMMIT; BEGIN").await?;
         self.update(seen, &next(taken).to_string(), Some(taken)).await
+    }
+
+    /// Somebody is at it. Who has been for too long has died, and is made to be no more; should
+    /// it go on after all, it finds another state than its own.
+    async fn clear(&mut self, seen: &Seen, idle: i64) -> Result<(), SellError> {
+        let (sku, taken, now) = (seen.sku, seen.version, self.database.host.monotonic());
+        let since = self.at_it.filter(|(state, _)| *state == taken).map_or(now, |(_, since)| since);
+        self.at_it = Some((taken, since));
+        if now.saturating_sub(since) >= self.patience {
+            let clear =
+                format!("UPDATE stock SET version = {idle} WHERE id = {sku} AND version = {taken}");
+            self.numbers(&format!("{clear}; COMMIT; BEGIN")).await?;
+        }
+        Ok(())
     }
 
     /// Writes one less than what was seen; only upon this version, if one is told.

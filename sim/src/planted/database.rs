@@ -8,6 +8,7 @@ use std::time::Duration;
 use lockstorm::Host;
 use lockstorm::host::Task;
 use lockstorm::lock::LockError;
+use tokio_postgres::error::Severity;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
 
 use crate::plan::Plan;
@@ -108,7 +109,7 @@ impl Database {
                 session.is_spoilt.store(false, Ordering::Relaxed);
                 Ok(rows(messages))
             }
-            Ok(Err(error)) if error.as_db_error().is_some() => {
+            Ok(Err(error)) if is_undone(&error) => {
                 session.is_spoilt.store(false, Ordering::Relaxed);
                 Err(LockError::Backend { reason: error.to_string() })
             }
@@ -129,6 +130,13 @@ impl Session {
     }
 }
 
+/// Whether the server says that the statement did nothing. Of a session that it has ended at
+/// the same time that is not certain: it may have been in its commit.
+fn is_undone(error: &tokio_postgres::Error) -> bool {
+    let severity = error.as_db_error().map(|told| told.parsed_severity());
+    severity.is_some_and(|level| !matches!(level, Some(Severity::Fatal | Severity::Panic)))
+}
+
 fn rows(messages: Vec<SimpleQueryMessage>) -> Rows {
     let row = |message| match message {
         SimpleQueryMessage::Row(row) => {
@@ -137,4 +145,25 @@ fn rows(messages: Vec<SimpleQueryMessage>) -> Rows {
         _ => None,
     };
     messages.into_iter().filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storm::pooled::answering::{self, Severe};
+
+    #[test]
+    fn a_session_that_is_ended_while_it_commits_may_have_committed() {
+        for (severity, is_certain) in [(Severe::Error, true), (Severe::Fatal, false)] {
+            answering::served("COMMIT", severity, async |host, address| {
+                let (servers, current) = (vec![address], Mutex::default());
+                let command_timeout = Duration::from_secs(5);
+                let database = Database { host, command_timeout, servers, current };
+                let session = database.session().await.unwrap();
+                let error = database.ask_in(&session, "COMMIT").await.unwrap_err();
+                assert_eq!(matches!(error, LockError::Backend { .. }), is_certain, "{error}");
+                assert_eq!(session.is_open(), is_certain);
+            });
+        }
+    }
 }

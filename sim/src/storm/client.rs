@@ -6,16 +6,15 @@
 //! must still be so. Whatever lock is under test, the record of belief is made here, around
 //! the [`Lock`] trait, and that of what each buyer was told.
 
-use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use lockstorm::Host;
 use lockstorm::lock::{Guard, Lock, LockError, Owner, Release};
 use lockstorm::stock::{Sharing, Shown};
 
+use super::beside::Beside;
 use super::cancelling::{Cancelling, DROPPED};
 use super::conductor::Stop;
 use super::shop::{Selling, Shop};
@@ -63,15 +62,9 @@ pub(super) struct Held {
 impl Client {
     /// All buyers work side by side until they are stopped.
     pub async fn run_all(self, host: Host, lock: Arc<dyn Lock>, buyers: Vec<Selling>) {
-        let at_work = buyers
-            .into_iter()
-            .map(|selling| Box::pin(self.clone().run(host.clone(), lock.clone(), selling)));
-        let mut at_work: Vec<_> = at_work.collect();
-        poll_fn(|context| {
-            at_work.retain_mut(|buyer| buyer.as_mut().poll(context).is_pending());
-            if at_work.is_empty() { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
+        let at_work =
+            buyers.into_iter().map(|selling| self.clone().run(host.clone(), lock.clone(), selling));
+        Beside::of(at_work).await;
     }
 
     /// Works until it is stopped.

@@ -19,10 +19,12 @@ pub struct Connections {
     pub pool: u16,
     /// The most that one pool had lent at one time.
     pub peak_lent: usize,
-    /// How long buyers waited for one, opening it included.
+    /// How long buyers waited who got one, opening it included.
     pub waits: Delays,
     /// How often none was to be had while its buyer had patience.
     pub given_up: u64,
+    /// How often one could not be opened: the server refused it, or was not to be reached.
+    pub failed: u64,
     /// The most sessions that one server had at one time.
     pub peak_sessions: usize,
     /// How often a server refused one because it had as many as it may have (53300).
@@ -54,6 +56,7 @@ struct Counts {
     peak: usize,
     waits_us: Vec<u64>,
     given_up: u64,
+    failed: u64,
 }
 
 /// A connection that is out of its pool.
@@ -71,19 +74,20 @@ impl PoolWatch {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody waited for so long, in vain or not.
-    pub fn waited(&self, time: Duration) {
-        self.counts().waits_us.push(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
-    }
-
     /// Somebody had no patience left.
     pub fn gave_up(&self) {
         self.counts().given_up += 1;
     }
 
-    /// One is lent, until the value is dropped.
-    pub fn lend(&self) -> Lending {
+    /// One could not be opened.
+    pub fn failed(&self) {
+        self.counts().failed += 1;
+    }
+
+    /// One is lent to somebody who waited for so long, until the value is dropped.
+    pub fn lend(&self, waited: Duration) -> Lending {
         let mut counts = self.counts();
+        counts.waits_us.push(u64::try_from(waited.as_micros()).unwrap_or(u64::MAX));
         counts.lent += 1;
         counts.peak = counts.peak.max(counts.lent);
         Lending(self.clone())
@@ -101,6 +105,7 @@ impl Connections {
             let counts = watch.counts();
             connections.peak_lent = connections.peak_lent.max(counts.peak);
             connections.given_up += counts.given_up;
+            connections.failed += counts.failed;
             waits_us.extend_from_slice(&counts.waits_us);
         }
         connections.waits = Delays::of(waits_us);
@@ -114,11 +119,13 @@ impl Connections {
         [
             format!("at most {} of a pool's {} lent", self.peak_lent, self.pool),
             format!(
-                "{count} waits for one: median {}, 99 % within {}, longest {}; {} in vain",
+                "{count} waits for one: median {}, 99 % within {}, longest {}; beside these {} in \
+                 vain, {} failed",
                 millis(median_us),
                 millis(p99_us),
                 millis(most_us),
-                self.given_up
+                self.given_up,
+                self.failed
             ),
             format!("at most {} sessions, {} refused (53300)", self.peak_sessions, self.refused),
         ]

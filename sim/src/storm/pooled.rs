@@ -1,37 +1,36 @@
 //! The pessimistic way over a pool: a buyer's transaction locks the row of the stock as it reads
 //! it, holds it through the work, and writes. All buyers of a node share the few connections of
-//! one pool, as in a service: `deadpool-postgres`, with a hook that connects over the node's
-//! network.
+//! one pool, as in a service: `deadpool`, over connections of the node's network.
 //!
 //! Whoever waits for the row has a connection for as long, so the waiters of one hot row use
 //! the pool up and everybody else waits for a connection: what
 //! [`Connections`](super::connections::Connections) measures.
 
+#[cfg(test)]
+pub(crate) mod answering;
+mod session;
+
 use std::future::Future;
-use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use deadpool_postgres::{Connect, Manager, ManagerConfig, Object, Pool, PoolError};
+use deadpool::managed::{Object, Pool, PoolError};
 use lockstorm::Host;
 use lockstorm::host::BoxFuture;
 use lockstorm::stock::sql::{Outcome, Seen, SellError};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::task::JoinHandle;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, Error, NoTls, Row};
+use tokio_postgres::{Error, Row};
 
 use super::checkout::{Item, OF_THE_SALE, Transaction};
 use super::connections::{Lending, PoolWatch};
 use super::postgres::endpoint;
 use crate::plan::Plan;
+use session::{Dialer, told, told_of_commit};
 
 /// The pool of one node.
 #[derive(Clone, Debug)]
 pub struct NodePool {
     host: Host,
-    pool: Pool,
+    pool: Pool<Dialer>,
     watch: PoolWatch,
     /// For a connection, and for the row.
     patience: Duration,
@@ -48,7 +47,7 @@ pub struct PooledSale {
 /// A connection that is lent; dropped, it is back in its pool.
 #[derive(Debug)]
 struct Lent {
-    client: Object,
+    session: Object<Dialer>,
     _lending: Lending,
 }
 
@@ -58,14 +57,11 @@ impl NodePool {
     /// # Errors
     /// When the plan's options cannot work.
     pub fn new(host: &Host, plan: &Plan, watch: PoolWatch) -> Result<NodePool, String> {
-        let mut config = Config::new();
-        config.user("postgres").dbname("postgres").application_name(host.name());
         let (host, command_timeout) = (host.clone(), plan.lock.command_timeout.to_duration());
         let servers = endpoint(plan).servers;
-        let hook = Hook { host: host.clone(), servers, command_timeout };
-        let manager = Manager::from_connect(config, hook, ManagerConfig::default());
+        let dialer = Dialer { host: host.clone(), servers, command_timeout };
         // Its own timeouts would go by tokio's clock, which is not the node's.
-        let pool = Pool::builder(manager).max_size(usize::from(plan.workload.pool)).build();
+        let pool = Pool::builder(dialer).max_size(usize::from(plan.workload.pool)).build();
         let pool = pool.map_err(|error| error.to_string())?;
         let patience = plan.workload.patience.to_duration();
         Ok(NodePool { host, pool, watch, patience, command_timeout })
@@ -79,23 +75,28 @@ impl NodePool {
     async fn lend(&self) -> Result<Lent, SellError> {
         let began = self.host.monotonic();
         let lent = self.host.timeout(self.patience, self.pool.get()).await;
-        self.watch.waited(self.host.monotonic().saturating_sub(began));
-        match lent {
-            Ok(Ok(client)) => Ok(Lent { client, _lending: self.watch.lend() }),
-            Ok(Err(PoolError::Backend(error))) => Err(told(&error)),
-            Ok(Err(error)) => Err(SellError::Unreachable { reason: error.to_string() }),
+        let refused = match lent {
+            Ok(Ok(session)) => {
+                let waited = self.host.monotonic().saturating_sub(began);
+                return Ok(Lent { session, _lending: self.watch.lend(waited) });
+            }
             Err(_) => {
                 self.watch.gave_up();
                 let reason = format!("no connection within {:?}", self.patience);
-                Err(SellError::Unreachable { reason })
+                return Err(SellError::Unreachable { reason });
             }
-        }
+            Ok(Err(PoolError::Backend(refused))) => refused,
+            Ok(Err(error)) => SellError::Unreachable { reason: error.to_string() },
+        };
+        self.watch.failed();
+        Err(refused)
     }
 
     /// A statement may wait for the row twice: for the tuple's lock, then for its holder.
     async fn answered<T>(
         &self,
         request: impl Future<Output = Result<T, Error>>,
+        told: fn(&Error) -> SellError,
     ) -> Result<T, SellError> {
         let limit = 2 * self.patience + self.command_timeout;
         match self.host.timeout(limit, request).await {
@@ -105,37 +106,31 @@ impl NodePool {
     }
 }
 
-/// Nothing was committed.
-fn told(error: &Error) -> SellError {
-    match error.as_db_error() {
-        Some(told) => SellError::RolledBack {
-            code: told.code().code().to_owned(),
-            message: told.message().to_owned(),
-        },
-        None => SellError::Unreachable { reason: error.to_string() },
-    }
-}
-
 impl PooledSale {
     /// Runs statements that answer nothing on the open connection.
-    async fn tell(&mut self, statements: &str) -> Result<(), SellError> {
+    async fn tell(
+        &mut self,
+        statements: &str,
+        told: fn(&Error) -> SellError,
+    ) -> Result<(), SellError> {
         let lent = self.taken_out()?;
-        let answer = self.node.answered(lent.client.batch_execute(statements)).await;
+        let request = lent.session.client.batch_execute(statements);
+        let answer = self.node.answered(request, told).await;
         self.put_back(lent, answer)
     }
 
     /// Runs a statement on the open connection, prepared once.
     async fn rows(
         &mut self,
-        sql: &str,
+        sql: &'static str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, SellError> {
         let lent = self.taken_out()?;
         let request = async {
-            let statement = lent.client.prepare_cached(sql).await?;
-            lent.client.query(&statement, parameters).await
+            let statement = lent.session.prepared(sql).await?;
+            lent.session.client.query(&statement, parameters).await
         };
-        let answer = self.node.answered(request).await;
+        let answer = self.node.answered(request, told).await;
         self.put_back(lent, answer)
     }
 
@@ -148,7 +143,7 @@ impl PooledSale {
     fn put_back<T>(&mut self, lent: Lent, answer: Result<T, SellError>) -> Result<T, SellError> {
         match &answer {
             Ok(_) => self.open = Some(lent),
-            Err(_) => drop(Object::take(lent.client)),
+            Err(_) => drop(Object::take(lent.session)),
         }
         answer
     }
@@ -160,7 +155,7 @@ impl PooledSale {
         self.open = Some(self.node.lend().await?);
         let begin =
             format!("BEGIN; SET LOCAL lock_timeout = {}", self.node.patience.as_millis().max(1));
-        self.tell(&begin).await
+        self.tell(&begin, told).await
     }
 
     async fn read_locked(&mut self, sku: i64) -> Result<Seen, SellError> {
@@ -189,11 +184,11 @@ impl PooledSale {
         Ok(Outcome::Sold { units: vec![unit], repeated: false })
     }
 
-    async fn end(&mut self, how: &str) -> Result<(), SellError> {
+    async fn end(&mut self, how: &str, told: fn(&Error) -> SellError) -> Result<(), SellError> {
         if self.open.is_none() {
             return Ok(());
         }
-        let ended = self.tell(how).await;
+        let ended = self.tell(how, told).await;
         // It is back in the pool.
         self.open = None;
         ended
@@ -219,8 +214,8 @@ impl Transaction for PooledSale {
 
     fn commit(&mut self) -> BoxFuture<'_, Result<(), SellError>> {
         Box::pin(async move {
-            match self.end("COMMIT").await {
-                // It was sent, and nobody knows what became of it.
+            match self.end("COMMIT", told_of_commit).await {
+                // No reply came in time: it was sent, and nobody knows what became of it.
                 Err(SellError::Unreachable { reason }) => Err(SellError::Indeterminate { reason }),
                 ended => ended,
             }
@@ -230,108 +225,10 @@ impl Transaction for PooledSale {
     fn roll_back(&mut self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             // A connection without an answer is closed, and its transaction ends with it.
-            let _ = self.end("ROLLBACK").await;
+            let _ = self.end("ROLLBACK", told).await;
         })
     }
 }
 
-/// Connects over the node's network.
-struct Hook {
-    host: Host,
-    /// In the order in which they are tried.
-    servers: Vec<String>,
-    /// For each server.
-    command_timeout: Duration,
-}
-
-impl Hook {
-    async fn dial(
-        &self,
-        address: &str,
-        config: &Config,
-    ) -> Result<(Client, JoinHandle<()>), Error> {
-        let dialled = async {
-            let stream = self.host.connect(address).await?;
-            Ok::<_, io::Error>(config.connect_raw(stream, NoTls).await)
-        };
-        let refused = match self.host.timeout(self.command_timeout, dialled).await {
-            Ok(Ok(connected)) => {
-                let (client, connection) = connected?;
-                let driver = async move {
-                    // How it ends is seen by whoever asks.
-                    let _ = connection.await;
-                };
-                return Ok((client, tokio::spawn(driver)));
-            }
-            Ok(Err(error)) => error,
-            Err(_) => io::Error::from(io::ErrorKind::TimedOut),
-        };
-        // The library alone makes its errors: of a stream that fails so.
-        let (client, connection) = config.connect_raw(Failing(Some(refused)), NoTls).await?;
-        Ok((client, tokio::spawn(async move { drop(connection) })))
-    }
-
-    /// The first server that takes writes; the only one whatever it is.
-    async fn dial_primary(&self, config: &Config) -> Result<(Client, JoinHandle<()>), Error> {
-        let (last, others) = match self.servers.split_last() {
-            Some(split) => split,
-            None => (&String::new(), &[][..]),
-        };
-        for address in others {
-            let Ok((client, driver)) = self.dial(address, config).await else { continue };
-            let asked = client.query_one("SHOW transaction_read_only", &[]);
-            let answer = self.host.timeout(self.command_timeout, asked).await;
-            let state = answer.ok().and_then(Result::ok);
-            if state.is_some_and(|row| row.try_get::<_, &str>(0).is_ok_and(|state| state == "off"))
-            {
-                return Ok((client, driver));
-            }
-        }
-        self.dial(last, config).await
-    }
-}
-
-impl Connect for Hook {
-    fn connect(&self, config: &Config) -> BoxFuture<'_, Result<(Client, JoinHandle<()>), Error>> {
-        let config = config.clone();
-        Box::pin(async move { self.dial_primary(&config).await })
-    }
-}
-
-/// A stream that fails, for a connection that could not be opened.
-struct Failing(Option<io::Error>);
-
-impl Failing {
-    fn fail<T>(&mut self) -> Poll<io::Result<T>> {
-        let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
-        Poll::Ready(Err(self.0.take().unwrap_or_else(broken)))
-    }
-}
-
-impl AsyncRead for Failing {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        _: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        self.fail()
-    }
-}
-
-impl AsyncWrite for Failing {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        _: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.fail()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.fail()
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.fail()
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -168,6 +168,12 @@ impl Locks {
         self.sessions.get(&pid).is_some_and(|session| session.holdings.contains_key(&(tag, mode)))
     }
 
+    /// How many holds of the lock it has: each of the session, and that of the transaction.
+    pub(crate) fn holds_of(&self, pid: Pid, tag: Tag, mode: Mode) -> u32 {
+        let holding = self.sessions.get(&pid).and_then(|one| one.holdings.get(&(tag, mode)));
+        holding.map_or(0, |holding| holding.session + u32::from(!holding.depths.is_empty()))
+    }
+
     /// Takes the lock, or a place in its queue.
     pub(crate) fn acquire(
         &mut self,

@@ -192,7 +192,7 @@ pub enum Observation<'a> {
         /// Which.
         key: AdvisoryKey,
     },
-    /// The session holds an advisory lock no more.
+    /// The session has given back one of its holds of an advisory lock, or all that were left.
     AdvisoryReleased {
         /// Whose it was.
         session: Session,
@@ -200,6 +200,8 @@ pub enum Observation<'a> {
         key: AdvisoryKey,
         /// Others could share it.
         shared: bool,
+        /// How many it has left; the lock is free of it at 0.
+        left: u32,
     },
     /// A session ended; its transaction and its locks with it.
     SessionEnded {

@@ -1,39 +1,52 @@
 //! A pooler before PostgreSQL, in transaction mode: many clients share few sessions of a
 //! server, each for a transaction at a time.
 //!
-//! It does what PgBouncer documents for `pool_mode = transaction` and its defaults. A client
-//! has a server's session from the first message of a transaction to the answer that says that
-//! none is open, and the next transaction runs in whichever session was used last. What belongs
-//! to a session and not to a transaction is therefore not the client's: a session's advisory
-//! locks and prepared statements stay behind and are found by whoever comes next, LISTEN hears
-//! nothing, and SET is everybody's, but for the five parameters that are tracked
+//! It does what PgBouncer 1.23 documents for `pool_mode = transaction` and its defaults. A client
+//! has a server's session from the first message of a transaction until all that it has asked is
+//! answered and no transaction is open, and the next transaction runs in whichever session was
+//! used last. What belongs to a session and not to a transaction is therefore not the client's: a
+//! session's advisory locks and prepared statements stay behind and are found by whoever comes
+//! next, LISTEN hears nothing, and SET is everybody's, but for the six parameters that are tracked
 //! ([`TRACKED`]): what a client has of these is set before its transaction where the session
 //! has something else. Nothing resets a session between clients.
 //!
 //! A client that leaves within a transaction takes the session with it, as does one whose
 //! session ends. There is a pool for each user and database. Prepared statements are not
 //! tracked (`max_prepared_statements = 0`), sessions do not age, nobody is asked for a
-//! password, and there is no console.
+//! password, there is no console, and a login that failed is tried again as soon as somebody
+//! asks (`server_login_retry = 0`).
 //!
-//! Order of things: the pools here, a session at the server in `backend`, a client in `client`.
+//! Order of things: the sessions and who waits for one in `pool`, a session at the server in
+//! `backend`, a client in `client` with what it has asked in `outstanding`, requests to cancel in
+//! `cancel`, bytes on their way in `outlet`.
 
 mod backend;
+mod cancel;
 mod client;
+mod outlet;
+mod outstanding;
+mod pool;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockstorm::Host;
 use lockstorm::host::Listener;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use backend::Backend;
+use cancel::Link;
+use pool::Pool;
 
 /// The parameters of which a client finds its own in any session.
-pub const TRACKED: [&str; 5] =
-    ["DateStyle", "client_encoding", "TimeZone", "standard_conforming_strings", "application_name"];
+pub const TRACKED: [&str; 6] = [
+    "DateStyle",
+    "client_encoding",
+    "TimeZone",
+    "standard_conforming_strings",
+    "application_name",
+    "IntervalStyle",
+];
 
 /// How a listener that failed is left alone.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
@@ -49,7 +62,8 @@ pub struct PoolerSettings {
     pub pool_size: usize,
     /// How long a client waits for one (`query_wait_timeout`).
     pub wait_timeout: Duration,
-    /// How long connecting to the server may take (`server_connect_timeout`).
+    /// How long connecting to the server, and setting a client's parameters in a session, may
+    /// take (`server_connect_timeout`).
     pub connect_timeout: Duration,
     /// How long a client's message may be, bytes.
     pub message_bytes: usize,
@@ -84,34 +98,16 @@ struct State {
     pools: BTreeMap<(String, String), Arc<Pool>>,
     clients: BTreeMap<i32, Key>,
     last_pid: i32,
+    /// How often a session was given to a client.
+    links: u64,
 }
 
 /// What a client was told for cancelling, and whom that would be for.
 #[derive(Debug)]
 struct Key {
     secret: i32,
-    /// Process and secret of the session that it has.
-    linked: Option<(i32, i32)>,
-}
-
-/// The sessions of one user at one database.
-#[derive(Debug)]
-struct Pool {
-    user: String,
-    database: String,
-    /// One for each session that may be in use.
-    places: Arc<Semaphore>,
-    /// Sessions in nobody's use, the last used last.
-    idle: Mutex<Vec<Backend>>,
-    /// What the first session reported of its parameters.
-    reported: OnceLock<BTreeMap<String, String>>,
-}
-
-/// A session in a client's use.
-struct Lent {
-    backend: Backend,
-    pool: Arc<Pool>,
-    _place: OwnedSemaphorePermit,
+    /// The session that it has.
+    link: Option<Link>,
 }
 
 impl Pooler {
@@ -155,60 +151,10 @@ impl Shared {
 
     fn pool(&self, user: &str, database: &str) -> Arc<Pool> {
         let mut state = self.state();
-        let made = state.pools.entry((user.to_owned(), database.to_owned())).or_insert_with(|| {
-            Arc::new(Pool {
-                user: user.to_owned(),
-                database: database.to_owned(),
-                places: Arc::new(Semaphore::new(self.settings.pool_size)),
-                idle: Mutex::default(),
-                reported: OnceLock::new(),
-            })
-        });
+        let made = state
+            .pools
+            .entry((user.to_owned(), database.to_owned()))
+            .or_insert_with(|| Pool::new(self.host.clone(), self.settings.clone(), user, database));
         made.clone()
-    }
-
-    /// What a client is told of the server's parameters; the first one waits for a session.
-    async fn welcome(&self, pool: &Arc<Pool>) -> Result<BTreeMap<String, String>, &'static str> {
-        if let Some(reported) = pool.reported.get() {
-            return Ok(reported.clone());
-        }
-        let lent = self.lend(pool).await?;
-        let reported = pool.reported.get_or_init(|| lent.backend.parameters.clone()).clone();
-        lent.give_back();
-        Ok(reported)
-    }
-
-    /// A session of this pool, in order of asking: the one that was used last, or a new one.
-    async fn lend(&self, pool: &Arc<Pool>) -> Result<Lent, &'static str> {
-        let place =
-            self.host.timeout(self.settings.wait_timeout, pool.places.clone().acquire_owned());
-        let Ok(Ok(place)) = place.await else { return Err("query_wait_timeout") };
-        loop {
-            let idle = pool.idle().pop();
-            let Some(mut backend) = idle else { break };
-            if backend.is_alive() {
-                return Ok(Lent { backend, pool: pool.clone(), _place: place });
-            }
-        }
-        let dialled = Backend::dial(&self.host, &self.settings, &pool.user, &pool.database);
-        match self.host.timeout(self.settings.connect_timeout, dialled).await {
-            Ok(Ok(backend)) => Ok(Lent { backend, pool: pool.clone(), _place: place }),
-            _ => Err("pgbouncer cannot connect to server"),
-        }
-    }
-}
-
-impl Pool {
-    fn idle(&self) -> MutexGuard<'_, Vec<Backend>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Lent {
-    /// Between transactions: the next client may have it. Dropped instead, the session ends.
-    fn give_back(self) {
-        let Lent { backend, pool, _place } = self;
-        // Before the place is free.
-        pool.idle().push(backend);
     }
 }

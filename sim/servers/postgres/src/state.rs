@@ -388,7 +388,8 @@ pub(crate) fn tell_released(
     for (tag, mode) in released {
         if let Some(key) = advisory_key(tag) {
             let shared = mode == super::locks::SHARE;
-            observer.observe(&Observation::AdvisoryReleased { session, key, shared });
+            let told = Observation::AdvisoryReleased { session, key, shared, left: 0 };
+            observer.observe(&told);
         }
     }
 }

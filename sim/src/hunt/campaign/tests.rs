@@ -309,6 +309,26 @@ fn a_twin_draws_what_the_campaign_draws_and_a_canary_claims_nothing() {
     }
 }
 
+/// Where the sale's own transaction locks the row, whoever has no lock is safe.
+#[test]
+fn a_canary_fails_where_the_lock_none_is_safe() {
+    let set = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let pooled = Quarry::new("postgres-pool", "none", Fence::Off);
+    let sized = Quarry { settings: vec![set("workload.pool", "8")], ..pooled.clone() };
+    let held = Quarry {
+        settings: vec![set("workload.stock", "sql-for-update")],
+        ..Quarry::new("postgres-single", "pg-for-update", Fence::Off)
+    };
+    for quarry in [pooled, sized, held] {
+        let (canary, witness) = evidence::twin(&quarry).unwrap();
+        assert_eq!((witness, &*canary.lock), (evidence::Witness::Canary, "none"));
+        assert_eq!(canary.settings, [set("workload.stock", "sql")]);
+        let plan = canary.calm_plan(Seed(0)).unwrap();
+        let run = crate::storm::run(&plan, &crate::engine::event::EventEngine);
+        assert_eq!(run.judgement.verdict, Verdict::Violation, "{}", quarry.scenario);
+    }
+}
+
 /// The last line of the evidence of a campaign whose runs all came to this.
 fn claim_of(verdict: Verdict, witness: evidence::Witness) -> String {
     let identity =

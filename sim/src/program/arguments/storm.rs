@@ -71,7 +71,7 @@ fn locks() -> String {
     let names = scenario::LOCKS.iter().map(|lock| lock.name);
     format!(
         "The lock under test; the scenario's own, or the file's, where nothing is said: {} (none \
-         must fail)",
+         must fail, but over pools)",
         names.collect::<Vec<_>>().join(", ")
     )
 }

@@ -38,10 +38,14 @@ const LEDGER: &str = "ledger";
 /// The tables that servers tell of.
 pub const TABLES: [&str; 3] = [ROWS, LOCKS, LEDGER];
 
-/// A lock that a session holds, or the transaction in it.
+/// A lock that a session holds, or the transaction in it: once for each owner, of which a
+/// session has several where a pooler gives it to one client after another.
 struct Held {
     pid: i32,
     owner: Name,
+    shared: bool,
+    /// How often the owner has it.
+    count: u32,
     /// Its session has not been silent yet since it took it.
     is_fresh: bool,
 }
@@ -69,7 +73,7 @@ struct Open {
 #[derive(Default)]
 struct Server {
     sessions: BTreeMap<i32, Known>,
-    held: BTreeMap<Name, Held>,
+    held: BTreeMap<Name, Vec<Held>>,
     open: BTreeMap<u64, Open>,
     rows: Rows,
 }
@@ -133,6 +137,7 @@ impl ServerWatch {
         server.open.clear();
         let lost = std::mem::take(&mut server.held).into_iter();
         let how = RecordLoss::Crash;
+        let lost = lost.flat_map(|(key, held)| held.into_iter().map(move |one| (key.clone(), one)));
         let lost = lost.map(|(key, held)| What::RecordLost { key, owner: held.owner, how });
         let lost: Vec<What> = lost.collect();
         drop(servers);
@@ -253,7 +258,7 @@ impl ServerWatch {
             }
             Observation::RowReleased { session, table: ROWS, row, .. } => {
                 if let Some(key) = table::column(row, "key") {
-                    events.extend(server.gave_back(*session, &key.into()));
+                    events.extend(server.gave_back(*session, &key.into(), false, 0));
                 }
             }
             Observation::AdvisoryLocked { session, key, shared, .. } => {
@@ -266,9 +271,9 @@ impl ServerWatch {
                     events.extend(server.awaits(*session, key));
                 }
             }
-            Observation::AdvisoryReleased { session, key, .. } => {
+            Observation::AdvisoryReleased { session, key, shared, left } => {
                 if let Some(key) = self.cluster.key_of(*key) {
-                    events.extend(server.gave_back(*session, &key));
+                    events.extend(server.gave_back(*session, &key, *shared, *left));
                 }
             }
             Observation::Inserted { session, xid, table, row } => {
@@ -329,13 +334,15 @@ impl Server {
         let known = self.known(session);
         known.waits = None;
         let owner = known.name.clone();
-        // A pooler may have given the session to another client, who has the lock as well.
-        let is_held = |held: &Held| held.pid == session.pid && held.owner == owner;
-        if self.held.get(&key).is_some_and(is_held) {
+        let held = self.held.entry(key.clone()).or_default();
+        let is_it =
+            |one: &&mut Held| one.pid == session.pid && one.owner == owner && one.shared == shared;
+        if let Some(held) = held.iter_mut().find(is_it) {
+            held.count += 1;
             return None;
         }
-        let held = Held { pid: session.pid, owner: owner.clone(), is_fresh: true };
-        self.held.insert(key.clone(), held);
+        let pid = session.pid;
+        held.push(Held { pid, owner: owner.clone(), shared, count: 1, is_fresh: true });
         Some(What::RecordSet { key, owner, lease_us: Some(lease_us), shared })
     }
 
@@ -347,17 +354,32 @@ impl Server {
         is_new.then(|| What::WaitBegan { key, owner: known.name.clone() })
     }
 
-    /// A session has a lock no more: it gave it back, or it ends.
-    fn gave_back(&mut self, session: Session, key: &Name) -> Option<What> {
-        let held = self.held.get(key).filter(|held| held.pid == session.pid)?;
-        let owner = held.owner.clone();
-        self.held.remove(key);
+    /// A session has given back one of its holds, whoever's it was under its present name; or
+    /// the last, or it ends: then nobody has the lock through it.
+    fn gave_back(&mut self, session: Session, key: &Name, shared: bool, left: u32) -> Vec<What> {
+        let name = self.known(session).name.clone();
+        let Some(all) = self.held.get_mut(key) else { return Vec::new() };
+        let is_its = |held: &Held| held.pid == session.pid && held.shared == shared;
+        let mut gone = Vec::new();
+        if left == 0 {
+            gone.extend(all.extract_if(.., |held| is_its(held)).map(|held| held.owner));
+        } else {
+            let by_name = all.iter().position(|held| is_its(held) && held.owner == name);
+            if let Some(at) = by_name.or_else(|| all.iter().rposition(is_its)) {
+                all[at].count -= 1;
+                gone.extend((all[at].count == 0).then(|| all.remove(at).owner));
+            }
+        }
+        if all.is_empty() {
+            self.held.remove(key);
+        }
         let known = self.known(session);
         if known.is_ending {
-            known.lost.push((key.clone(), owner));
-            return None;
+            known.lost.extend(gone.into_iter().map(|owner| (key.clone(), owner)));
+            return Vec::new();
         }
-        Some(What::RecordReleased { key: key.clone(), owner })
+        let released = |owner| What::RecordReleased { key: key.clone(), owner };
+        gone.into_iter().map(released).collect()
     }
 
     /// A session has said something, and may be silent for so long again.
@@ -366,9 +388,10 @@ impl Server {
             // A wait is over with its statement, whatever came of it.
             known.waits = None;
         }
-        let of_session = self.held.iter_mut().filter(|(_, held)| held.pid == pid);
         let mut events = Vec::new();
-        for (key, held) in of_session {
+        let all =
+            self.held.iter_mut().flat_map(|(key, held)| held.iter_mut().map(move |one| (key, one)));
+        for (key, held) in all.filter(|(_, held)| held.pid == pid) {
             if !std::mem::take(&mut held.is_fresh) {
                 let (key, owner) = (key.clone(), held.owner.clone());
                 events.push(What::RecordExtended { key, owner, lease_us });

@@ -193,10 +193,9 @@ impl Environment<'_> {
             let name = crate::locks::MODE_NAMES[usize::from(mode)];
             let told = format!("you don't own a lock of type {name}");
             self.core.notices.push(SqlError::warning("01000", told));
-        } else if !self.state.locks.holds(pid, tag, mode)
-            && let Some(key) = advisory_key(tag)
-        {
-            let told = Observation::AdvisoryReleased { session, key, shared };
+        } else if let Some(key) = advisory_key(tag) {
+            let left = self.state.locks.holds_of(pid, tag, mode);
+            let told = Observation::AdvisoryReleased { session, key, shared, left };
             self.shared.observer.observe(&told);
         }
         Value::Bool(is_released)
@@ -208,11 +207,10 @@ impl Environment<'_> {
             for _ in 0..count {
                 self.state.locks.release_session(pid, tag, mode);
             }
-            if !self.state.locks.holds(pid, tag, mode)
-                && let Some(key) = advisory_key(tag)
-            {
+            if let Some(key) = advisory_key(tag) {
                 let (session, shared) = (self.state.session(pid), mode == SHARE);
-                let told = Observation::AdvisoryReleased { session, key, shared };
+                let left = self.state.locks.holds_of(pid, tag, mode);
+                let told = Observation::AdvisoryReleased { session, key, shared, left };
                 self.shared.observer.observe(&told);
             }
         }

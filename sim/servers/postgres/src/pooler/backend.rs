@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use lockstorm::Host;
 use lockstorm::host::Stream;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use super::outlet::poll_read;
+use super::pool::{Refusal, refusal};
 use super::{PoolerSettings, TRACKED};
 use crate::codec;
 
@@ -52,13 +53,17 @@ pub(super) fn parameter(body: &[u8]) -> Option<(String, String)> {
 
 impl Backend {
     /// Opens a session.
+    ///
+    /// # Errors
+    /// What clients are to be told: the server's own word, if it has said one.
     pub(super) async fn dial(
         host: &Host,
         settings: &PoolerSettings,
         user: &str,
         database: &str,
-    ) -> io::Result<Backend> {
-        let stream = host.connect(&settings.server).await?;
+    ) -> Result<Backend, Refusal> {
+        let failed = |_: io::Error| refusal("pgbouncer cannot connect to server");
+        let stream = host.connect(&settings.server).await.map_err(failed)?;
         let (input, parameters) = (Vec::new(), BTreeMap::new());
         let mut backend = Backend { stream, input, parameters, key: (0, 0) };
         let mut startup = vec![0; 4];
@@ -68,25 +73,31 @@ impl Backend {
         }
         let length = startup.len() as u32;
         startup[..4].copy_from_slice(&length.to_be_bytes());
-        backend.stream.write_all(&startup).await?;
-        backend.stream.flush().await?;
-        backend.until_ready().await?;
-        Ok(backend)
+        backend.stream.write_all(&startup).await.map_err(failed)?;
+        backend.stream.flush().await.map_err(failed)?;
+        match backend.until_ready().await.map_err(failed)? {
+            None => Ok(backend),
+            Some(told) => Err(told),
+        }
     }
 
-    /// Sets what the client has otherwise than the session.
-    pub(super) async fn apply(&mut self, wanted: &BTreeMap<String, String>) -> io::Result<()> {
+    /// Sets what the client has otherwise than the session. What the server has against it, if
+    /// it has.
+    pub(super) async fn apply(
+        &mut self,
+        wanted: &BTreeMap<String, String>,
+    ) -> io::Result<Option<Refusal>> {
         let mut query = String::new();
         for name in TRACKED {
             let (Some(wanted), Some(found)) = (wanted.get(name), self.parameters.get(name)) else {
                 continue;
             };
-            if !wanted.is_empty() && !wanted.eq_ignore_ascii_case(found) {
+            if !wanted.eq_ignore_ascii_case(found) {
                 query.push_str(&format!("SET {name}='{}';", wanted.replace('\'', "''")));
             }
         }
         if query.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let mut message = Vec::new();
         codec::message(&mut message, b'Q', |to| codec::text(to, &query));
@@ -95,15 +106,16 @@ impl Backend {
         self.until_ready().await
     }
 
-    /// Reads up to the next ReadyForQuery, for itself.
-    async fn until_ready(&mut self) -> io::Result<()> {
+    /// Reads up to the next ReadyForQuery, for itself; or to an error, which it returns.
+    async fn until_ready(&mut self) -> io::Result<Option<Refusal>> {
         loop {
             while let Some(Message { kind, length }) = message(&self.input)? {
-                let body: Vec<u8> = self.input.drain(..length).skip(5).collect();
-                self.heard(kind, &body);
+                let bytes: Vec<u8> = self.input.drain(..length).collect();
+                let body = &bytes[5..];
+                self.heard(kind, body);
                 match kind {
-                    b'Z' => return Ok(()),
-                    b'E' => return Err(io::ErrorKind::ConnectionRefused.into()),
+                    b'Z' => return Ok(None),
+                    b'E' => return Ok(Some(bytes)),
                     // Anything but "you are in" asks for a password.
                     b'R' if body != [0; 4] => return Err(io::ErrorKind::PermissionDenied.into()),
                     _ => {}
@@ -131,21 +143,19 @@ impl Backend {
 
     /// Whether the server has not ended it while nobody used it.
     pub(super) fn is_alive(&mut self) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
         loop {
-            let mut bytes = [0; 512];
-            let mut buffer = ReadBuf::new(&mut bytes);
-            let mut context = Context::from_waker(Waker::noop());
-            match Pin::new(&mut self.stream).poll_read(&mut context, &mut buffer) {
+            match poll_read(&mut self.stream, &mut self.input, &mut context) {
                 Poll::Pending => break,
-                Poll::Ready(Err(_)) => return false,
-                Poll::Ready(Ok(())) if buffer.filled().is_empty() => return false,
-                Poll::Ready(Ok(())) => self.input.extend_from_slice(buffer.filled()),
+                Poll::Ready(Ok(count)) if count > 0 => {}
+                Poll::Ready(_) => return false,
             }
         }
-        // What it says unasked: notices, parameters, or why it is about to end.
+        // What it may say unasked: notices, parameters, notifications. Anything else is why it
+        // is about to end, or an answer that somebody has not waited for.
         while let Ok(Some(Message { kind, length })) = message(&self.input) {
             let body: Vec<u8> = self.input.drain(..length).skip(5).collect();
-            if kind == b'E' {
+            if !matches!(kind, b'N' | b'S' | b'A') {
                 return false;
             }
             self.heard(kind, &body);

@@ -4,24 +4,19 @@ use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use lockstorm::host::Stream;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::backend::{Message, message, parameter};
-use super::{Key, Lent, Pool, Shared, TRACKED};
+use super::cancel::{Cancels, Link, cancel};
+use super::outlet::{Outlet, poll_read};
+use super::outstanding::Outstanding;
+use super::pool::{Lent, Pool, Refusal, refusal};
+use super::{Key, Shared, TRACKED};
 use crate::codec::{self, Opening};
-use crate::error::{Severity, SqlError};
-
-/// Tells why, and no more.
-async fn refuse(stream: &mut Stream, error: &SqlError) {
-    let mut output = Vec::new();
-    codec::error(&mut output, &error.clone().severity(Severity::Fatal), "");
-    // Whether it hears the reason is up to it.
-    let _ = stream.write_all(&output).await;
-    let _ = stream.flush().await;
-}
+use crate::error::Severity;
 
 /// Ends the client's entry with its task.
 struct Entry {
@@ -39,12 +34,29 @@ struct Client {
     entry: Entry,
     stream: Stream,
     input: Vec<u8>,
+    output: Outlet,
     pool: Arc<Pool>,
     /// What it has of the tracked parameters.
     parameters: BTreeMap<String, String>,
-    lent: Option<Lent>,
-    /// So many answers of "ready" are to come.
-    awaited: usize,
+    linked: Option<Linked>,
+}
+
+/// The session that it has, and what it asks there.
+struct Linked {
+    lent: Lent,
+    output: Outlet,
+    outstanding: Outstanding,
+    /// It has said last that it is ready, and that no transaction is open.
+    is_idle: bool,
+    cancels: Arc<Cancels>,
+}
+
+/// How a client's connection ends.
+enum End {
+    /// It has gone, or has said that it goes.
+    Left,
+    /// It is told why.
+    Told(Refusal),
 }
 
 pub(super) async fn serve(shared: Arc<Shared>, mut stream: Stream) {
@@ -54,13 +66,22 @@ pub(super) async fn serve(shared: Arc<Shared>, mut stream: Stream) {
         Ok(Some(Opening::Cancel { pid, secret })) => return cancel(&shared, pid, secret).await,
         _ => return,
     };
-    match entered(&shared, stream, input, &parameters).await {
+    let (mut stream, told) = match entered(&shared, stream, input, &parameters).await {
+        Err(refused) => refused,
         Ok(mut client) => {
-            // Whatever ends it, a session in its use ends with it.
-            let _ = client.relay().await;
+            let End::Told(told) = client.relay().await else { return };
+            let Client { stream, mut output, linked, .. } = client;
+            // A session in its use ends with it.
+            drop(linked);
+            (stream, [output.take(), told].concat())
         }
-        Err((mut stream, told)) => refuse(&mut stream, &SqlError::fatal("08P01", told)).await,
-    }
+    };
+    // Whether it hears the reason is up to it.
+    let telling = async {
+        let _ = stream.write_all(&told).await;
+        let _ = stream.flush().await;
+    };
+    let _ = shared.host.timeout(shared.settings.connect_timeout, telling).await;
 }
 
 /// The first message; encryption is refused on the way.
@@ -80,31 +101,13 @@ async fn opened(stream: &mut Stream, input: &mut Vec<u8>) -> io::Result<Option<O
     }
 }
 
-/// Hands a request to cancel on to the session that the client has, if it has one.
-async fn cancel(shared: &Shared, pid: i32, secret: i32) {
-    let linked = {
-        let state = shared.state();
-        let key = state.clients.get(&pid).filter(|key| key.secret == secret);
-        key.and_then(|key| key.linked)
-    };
-    let Some((pid, secret)) = linked else { return };
-    let Ok(mut stream) = shared.host.connect(&shared.settings.server).await else { return };
-    let mut request = Vec::new();
-    for number in [16, (1_234 << 16) | 5_678, pid, secret] {
-        request.extend_from_slice(&i32::to_be_bytes(number));
-    }
-    // Whether it is heard nobody is told.
-    let _ = stream.write_all(&request).await;
-    let _ = stream.flush().await;
-}
-
 /// Lets a client in, once a server has said what its parameters are.
 async fn entered(
     shared: &Arc<Shared>,
-    mut stream: Stream,
+    stream: Stream,
     input: Vec<u8>,
     startup: &[(String, String)],
-) -> Result<Client, (Stream, String)> {
+) -> Result<Client, (Stream, Refusal)> {
     let (mut user, mut database, mut wanted) = (None, None, BTreeMap::new());
     for (name, value) in startup {
         let tracked = TRACKED.iter().find(|known| known.eq_ignore_ascii_case(name));
@@ -114,14 +117,17 @@ async fn entered(
             (_, Some(tracked)) => {
                 wanted.insert((*tracked).to_owned(), value.clone());
             }
-            _ => return Err((stream, format!("unsupported startup parameter: {name}"))),
+            _ => {
+                let told = format!("unsupported startup parameter: {name}");
+                return Err((stream, refusal(&told)));
+            }
         }
     }
-    let Some(user) = user else { return Err((stream, "no username supplied".to_owned())) };
+    let Some(user) = user else { return Err((stream, refusal("no username supplied"))) };
     let pool = shared.pool(user, database.unwrap_or(user));
-    let reported = match shared.welcome(&pool).await {
+    let reported = match pool.welcome().await {
         Ok(reported) => reported,
-        Err(told) => return Err((stream, told.to_owned())),
+        Err(told) => return Err((stream, told)),
     };
     let mut parameters = reported.clone();
     parameters.retain(|name, _| TRACKED.contains(&name.as_str()));
@@ -131,15 +137,13 @@ async fn entered(
         let mut state = shared.state();
         state.last_pid += 1;
         let pid = state.last_pid;
-        state.clients.insert(pid, Key { secret, linked: None });
+        state.clients.insert(pid, Key { secret, link: None });
         pid
     };
     let entry = Entry { shared: shared.clone(), pid };
-    let greeting = greeting(&reported, &parameters, (pid, secret));
-    if stream.write_all(&greeting).await.is_err() || stream.flush().await.is_err() {
-        return Err((stream, "the client has gone".to_owned()));
-    }
-    Ok(Client { entry, stream, input, pool, parameters, lent: None, awaited: 0 })
+    let mut output = Outlet::default();
+    output.push(&greeting(&reported, &parameters, (pid, secret)));
+    Ok(Client { entry, stream, input, output, pool, parameters, linked: None })
 }
 
 fn greeting(
@@ -163,115 +167,164 @@ fn greeting(
     output
 }
 
-/// Who has said something.
-enum Heard {
-    Client(usize),
-    Server(usize),
+/// What a client is told whose session has gone.
+fn crashed<T>(_: T) -> End {
+    End::Told(refusal("server conn crashed?"))
 }
 
 impl Client {
     /// Carries messages until one side ends.
-    async fn relay(&mut self) -> io::Result<()> {
+    async fn relay(&mut self) -> End {
         loop {
-            while self.hand_on().await? {}
-            match self.hear().await? {
-                Heard::Client(0) | Heard::Server(0) => return Ok(()),
-                Heard::Client(_) => {}
-                Heard::Server(_) => self.hand_back().await?,
+            let mut may_go_on = true;
+            while may_go_on {
+                match self.hand_on().await {
+                    Ok(handed) => may_go_on = handed,
+                    Err(end) => return end,
+                }
+            }
+            if let Err(end) = poll_fn(|context| self.poll_turn(context)).await {
+                return end;
+            }
+            if let Err(end) = self.hand_back() {
+                return end;
             }
         }
     }
 
-    /// Waits for either; the server comes first.
-    async fn hear(&mut self) -> io::Result<Heard> {
-        let Client { stream, input, lent, .. } = self;
-        let mut client = std::pin::pin!(stream.read_buf(input));
-        let Some(Lent { backend, .. }) = lent else { return client.await.map(Heard::Client) };
-        let mut server = std::pin::pin!(backend.stream.read_buf(&mut backend.input));
-        poll_fn(|context| {
-            if let Poll::Ready(read) = server.as_mut().poll(context) {
-                return Poll::Ready(read.map(Heard::Server));
+    /// Reads and writes in both directions whatever can be, the server first: neither side is
+    /// waited for while the other has something to say.
+    fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<Result<(), End>> {
+        let Client { stream, input, output, linked, .. } = self;
+        let mut has_moved = false;
+        if let Some(Linked { lent, output: asked, .. }) = linked {
+            let Some(backend) = lent.backend() else { return Poll::Ready(Err(crashed(()))) };
+            if !output.is_full() {
+                match poll_read(&mut backend.stream, &mut backend.input, context) {
+                    Poll::Ready(Ok(count)) if count > 0 => has_moved = true,
+                    Poll::Ready(_) => return Poll::Ready(Err(crashed(()))),
+                    Poll::Pending => {}
+                }
             }
-            client.as_mut().poll(context).map(|read| read.map(Heard::Client))
-        })
-        .await
+            match asked.poll_write(&mut backend.stream, context) {
+                Poll::Ready(Ok(())) => has_moved = true,
+                // Why it has closed may still be there to be read.
+                Poll::Ready(Err(_)) => drop(asked.take()),
+                Poll::Pending => {}
+            }
+        }
+        match output.poll_write(stream, context) {
+            Poll::Ready(Ok(())) => has_moved = true,
+            Poll::Ready(Err(_)) => return Poll::Ready(Err(End::Left)),
+            Poll::Pending => {}
+        }
+        if linked.as_ref().is_none_or(|linked| !linked.output.is_full()) {
+            match poll_read(stream, input, context) {
+                Poll::Ready(Ok(count)) if count > 0 => has_moved = true,
+                Poll::Ready(_) => return Poll::Ready(Err(End::Left)),
+                Poll::Pending => {}
+            }
+        }
+        if has_moved { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
-    /// Hands the next whole message on to a session; false if there is none yet.
-    async fn hand_on(&mut self) -> io::Result<bool> {
+    /// Hands the next whole message on to a session; false if there is none yet, or no room.
+    async fn hand_on(&mut self) -> Result<bool, End> {
+        if self.linked.as_ref().is_some_and(|linked| linked.output.is_full()) {
+            return Ok(false);
+        }
         let most = self.entry.shared.settings.message_bytes;
         let (kind, length) = match codec::frame(&self.input, most) {
             Ok(Some(frame)) => frame,
             Ok(None) => return Ok(false),
             Err(error) => {
-                refuse(&mut self.stream, &error).await;
-                return Err(io::ErrorKind::InvalidData.into());
+                let mut told = Vec::new();
+                codec::error(&mut told, &error.severity(Severity::Fatal), "");
+                return Err(End::Told(told));
             }
         };
         if kind == b'X' {
-            return Err(io::ErrorKind::ConnectionAborted.into());
+            return Err(End::Left);
         }
-        if self.lent.is_none() {
+        let is_late_copy = matches!(kind, b'd' | b'c' | b'f') && self.linked.is_none();
+        if self.linked.is_none() && !is_late_copy {
             self.link().await?;
         }
         let bytes: Vec<u8> = self.input.drain(..length).collect();
-        // A query and a Sync are each answered by one "ready".
-        self.awaited += usize::from(matches!(kind, b'Q' | b'S' | b'F'));
-        if let Some(Lent { backend, .. }) = &mut self.lent {
-            backend.stream.write_all(&bytes).await?;
-            backend.stream.flush().await?;
+        if let Some(linked) = &mut self.linked {
+            linked.outstanding.ask(kind);
+            linked.output.push(&bytes);
         }
         Ok(true)
     }
 
-    /// Takes a session for a transaction.
-    async fn link(&mut self) -> io::Result<()> {
-        let shared = self.entry.shared.clone();
-        let mut lent = match shared.lend(&self.pool).await {
-            Ok(lent) => lent,
-            Err(told) => {
-                refuse(&mut self.stream, &SqlError::fatal("08P01", told)).await;
-                return Err(io::ErrorKind::TimedOut.into());
+    /// Takes a session for a transaction; what the client is owed reaches it meanwhile.
+    async fn link(&mut self) -> Result<(), End> {
+        let Client { entry, stream, output, pool, parameters, .. } = self;
+        let shared = entry.shared.clone();
+        let linking = async {
+            let mut lent = pool.lend().await.map_err(End::Told)?;
+            let Some(backend) = lent.backend() else { return Err(crashed(())) };
+            let applied = backend.apply(parameters);
+            let applied = shared.host.timeout(shared.settings.connect_timeout, applied).await;
+            match applied.map_err(crashed)?.map_err(crashed)? {
+                None => Ok((backend.key, lent)),
+                Some(_) => Err(End::Told(refusal("invalid server parameter"))),
             }
         };
-        lent.backend.apply(&self.parameters).await?;
-        self.say_linked(Some(lent.backend.key));
-        self.lent = Some(lent);
+        let mut linking = std::pin::pin!(linking);
+        let linked = poll_fn(|context| {
+            if let Poll::Ready(Err(_)) = output.poll_write(stream, context) {
+                return Poll::Ready(Err(End::Left));
+            }
+            linking.as_mut().poll(context)
+        });
+        let (key, lent) = linked.await?;
+        let cancels = Arc::<Cancels>::default();
+        {
+            let mut state = shared.state();
+            state.links += 1;
+            let link = Link { serial: state.links, key, cancels: cancels.clone() };
+            if let Some(key) = state.clients.get_mut(&entry.pid) {
+                key.link = Some(link);
+            }
+        }
+        let (output, outstanding) = (Outlet::default(), Outstanding::default());
+        self.linked = Some(Linked { lent, output, outstanding, is_idle: false, cancels });
         Ok(())
     }
 
-    fn say_linked(&self, linked: Option<(i32, i32)>) {
-        if let Some(key) = self.entry.shared.state().clients.get_mut(&self.entry.pid) {
-            key.linked = linked;
-        }
-    }
-
     /// Hands on what the session has said, and gives it back where a transaction is over.
-    async fn hand_back(&mut self) -> io::Result<()> {
-        let mut output = Vec::new();
-        let mut is_over = false;
-        if let Some(Lent { backend, .. }) = &mut self.lent {
-            while let Some(Message { kind, length }) = message(&backend.input)? {
-                let bytes: Vec<u8> = backend.input.drain(..length).collect();
-                let body = &bytes[5..];
-                backend.heard(kind, body);
-                if kind == b'S' {
-                    let told = parameter(body);
-                    let tracked = told.filter(|(name, _)| TRACKED.contains(&name.as_str()));
-                    self.parameters.extend(tracked);
-                }
-                if kind == b'Z' {
-                    self.awaited = self.awaited.saturating_sub(1);
-                    is_over = self.awaited == 0 && body == b"I";
-                }
-                output.extend_from_slice(&bytes);
+    fn hand_back(&mut self) -> Result<(), End> {
+        let Some(linked) = &mut self.linked else { return Ok(()) };
+        let Some(backend) = linked.lent.backend() else { return Err(crashed(())) };
+        while let Some(Message { kind, length }) = message(&backend.input).map_err(crashed)? {
+            let bytes: Vec<u8> = backend.input.drain(..length).collect();
+            let body = &bytes[5..];
+            backend.heard(kind, body);
+            linked.outstanding.answer(kind);
+            if kind == b'S' {
+                let told = parameter(body);
+                let tracked = told.filter(|(name, _)| TRACKED.contains(&name.as_str()));
+                self.parameters.extend(tracked);
             }
+            match kind {
+                b'Z' => linked.is_idle = body == b"I",
+                // Unasked.
+                b'N' | b'S' | b'A' => {}
+                // A statement of a batch, which goes on until its Sync.
+                _ => linked.is_idle = false,
+            }
+            self.output.push(&bytes);
         }
-        if is_over && let Some(lent) = self.lent.take() {
-            self.say_linked(None);
-            lent.give_back();
+        let is_answered = linked.outstanding.is_empty() && linked.output.is_empty();
+        let is_over = linked.is_idle && is_answered && backend.input.is_empty();
+        if is_over && let Some(Linked { lent, cancels, .. }) = self.linked.take() {
+            if let Some(key) = self.entry.shared.state().clients.get_mut(&self.entry.pid) {
+                key.link = None;
+            }
+            cancels.give_back(lent);
         }
-        self.stream.write_all(&output).await?;
-        self.stream.flush().await
+        Ok(())
     }
 }

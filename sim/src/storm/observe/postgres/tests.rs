@@ -100,12 +100,55 @@ fn what_a_session_loses_as_it_ends_has_expired() {
         named(1, "app-1/1"),
         Observation::AdvisoryLocked { session: one, key, shared: false, of_transaction: false },
         Observation::SessionEnding { session: one, code: Some("57P05") },
-        Observation::AdvisoryReleased { session: one, key, shared: false },
+        Observation::AdvisoryReleased { session: one, key, shared: false, left: 0 },
         Observation::SessionEnded { session: one },
     ] {
         server.observe(&observation);
     }
     assert_eq!(told(&recorder), ["set app-1/1", "ended pg-1:1 1"]);
+}
+
+/// Behind a pooler clients have one session one after another, and the lock is each one's.
+#[test]
+fn owners_of_one_session_give_a_lock_back_each_for_itself() {
+    let (recorder, cluster) = watch();
+    let server = cluster.of("pg-1".into());
+    let key = AdvisoryKey::Big(number_of("lock:a"));
+    let one = session(1);
+    let taken =
+        || Observation::AdvisoryLocked { session: one, key, shared: false, of_transaction: false };
+    let given_back =
+        |left| Observation::AdvisoryReleased { session: one, key, shared: false, left };
+    for observation in [
+        named(1, "app-1/1"),
+        taken(),
+        named(1, "app-2/1"),
+        taken(),
+        taken(),
+        named(1, "app-1/1"),
+        given_back(2),
+        named(1, "app-2/1"),
+        given_back(1),
+        given_back(0),
+        taken(),
+        named(1, "app-3/1"),
+        taken(),
+    ] {
+        server.observe(&observation);
+    }
+    // All that a crash takes from it.
+    server.started();
+    let expected = [
+        "set app-1/1",
+        "set app-2/1",
+        "released app-1/1",
+        "released app-2/1",
+        "set app-2/1",
+        "set app-3/1",
+        "lost app-2/1 Crash",
+        "lost app-3/1 Crash",
+    ];
+    assert_eq!(told(&recorder), expected);
 }
 
 #[test]

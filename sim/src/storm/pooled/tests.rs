@@ -1,0 +1,27 @@
+use super::answering::{self, Severe};
+use super::*;
+use crate::storm::connections::PoolWatch;
+
+fn buyer(host: Host, address: String) -> PooledSale {
+    let (patience, command_timeout) = (Duration::from_secs(5), Duration::from_secs(5));
+    let dialer = Dialer { host: host.clone(), servers: vec![address], command_timeout };
+    let pool = Pool::builder(dialer).max_size(1).build().unwrap();
+    let watch = PoolWatch::default();
+    NodePool { host, pool, watch, patience, command_timeout }.buyer()
+}
+
+#[test]
+fn a_session_that_is_ended_while_it_commits_may_have_committed() {
+    answering::served("COMMIT", Severe::Fatal, async |host, address| {
+        let mut buyer = buyer(host, address);
+        buyer.begin().await.unwrap();
+        let error = buyer.commit().await.unwrap_err();
+        assert!(matches!(error, SellError::Indeterminate { .. }), "{error:?}");
+    });
+    answering::served("COMMIT", Severe::Error, async |host, address| {
+        let mut buyer = buyer(host, address);
+        buyer.begin().await.unwrap();
+        let error = buyer.commit().await.unwrap_err();
+        assert!(matches!(error, SellError::RolledBack { .. }), "{error:?}");
+    });
+}
