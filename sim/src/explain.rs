@@ -140,8 +140,21 @@ pub fn explain_with(
     Ok(Explained { signature, draws: effort.draws, causes, cliff, nearest, pair, measures, run })
 }
 
-/// The other seeds that a plan is tried with: the same for every question.
-fn other_seeds(plan: &Plan, draws: u32) -> impl Iterator<Item = Seed> {
+/// Which draws a question is asked over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Draws {
+    /// The same for every question.
+    Same,
+    /// Others, for what was found with those.
+    Anew,
+}
+
+/// The other seeds that a plan is tried with.
+fn other_seeds(plan: &Plan, draws: u32, which: Draws) -> impl Iterator<Item = Seed> {
     let seed = plan.seed.0;
-    (0..draws).map(move |number| Seed(Draw::new(seed, "explain", &number.to_string()).bits()))
+    let site = match which {
+        Draws::Same => "explain",
+        Draws::Anew => "explain/anew",
+    };
+    (0..draws).map(move |number| Seed(Draw::new(seed, site, &number.to_string()).bits()))
 }

@@ -117,14 +117,22 @@ fn a_certificate_is_the_same_with_any_workers_and_compares_with_itself() {
     assert!(stderr.contains("fence full") && stderr.contains("fence off"), "{stderr}");
 }
 
-#[test]
-fn a_killed_campaign_goes_on_and_shards_merge_into_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = |name: &str| folder.path().join(name).display().to_string();
-    let campaign = [&CAMPAIGN[..], &["--seeds", "260", "--out"]].concat();
-    let whole = out("whole");
-    let (code, stdout, stderr) = hunt(&[&campaign[..], &[&whole]].concat());
+/// A campaign that was not disturbed: its folder, its code and what it said.
+fn whole_campaign(folder: &Path) -> (String, i32, String) {
+    let whole = folder.join("whole").display().to_string();
+    let (code, stdout, stderr) = hunt(&campaign(&whole, &[]));
     assert_eq!(code, 1, "{stdout}{stderr}");
+    (whole, code, stdout)
+}
+
+fn campaign<'a>(out: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&CAMPAIGN[..], &["--seeds", "260", "--out", out], more].concat()
+}
+
+#[test]
+fn a_killed_campaign_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, code, stdout) = whole_campaign(folder.path());
     let found = files(Path::new(&whole));
     for name in ["campaign.json", "runs.ndjson", "summary.md", "junit.xml", "evidence.md"] {
         assert!(found.contains_key(name), "{name} of {:?}", found.keys());
@@ -133,9 +141,9 @@ fn a_killed_campaign_goes_on_and_shards_merge_into_one() {
     assert!(found["summary.md"].contains("violation 违反"));
 
     // Killed as soon as it has written something, three times.
-    let killed = out("killed");
+    let killed = folder.path().join("killed").display().to_string();
     let journal = Path::new(&killed).join("runs.ndjson");
-    let arguments = [&["hunt"][..], &STORM, &campaign, &[&killed]].concat();
+    let arguments = [&["hunt"][..], &STORM, &campaign(&killed, &[])].concat();
     let lines = || fs::read_to_string(&journal).unwrap_or_default().lines().count();
     for _ in 0..3 {
         let before = lines();
@@ -163,9 +171,19 @@ fn a_killed_campaign_goes_on_and_shards_merge_into_one() {
     // What is complete is told again, and not run again.
     assert_eq!(lockstorm(&arguments).1, stdout);
 
+    let (code, _, stderr) = hunt(&[&CAMPAIGN[..], &["--seeds", "261", "--out", &whole]].concat());
+    assert_eq!(code, 64);
+    assert!(stderr.contains("--seeds is 261 here and 260 there"), "{stderr}");
+}
+
+#[test]
+fn shards_merge_into_one_campaign() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = |name: &str| folder.path().join(name).display().to_string();
+    let (whole, code, stdout) = whole_campaign(folder.path());
     let shards = ["1/2", "2/2"].map(|shard| {
         let name = out(&shard.replace('/', "-of-"));
-        let (code, _, stderr) = hunt(&[&campaign[..], &[&name, "--shard", shard]].concat());
+        let (code, _, stderr) = hunt(&campaign(&name, &["--shard", shard]));
         assert_eq!(code, 1, "{stderr}");
         name
     });
@@ -191,9 +209,6 @@ fn a_killed_campaign_goes_on_and_shards_merge_into_one() {
     fs::write(&journal, sound).unwrap();
     assert_eq!(merge_half().0, merged_code);
     assert_equal(Path::new(&whole), Path::new(&half));
-    let (code, _, stderr) = hunt(&[&CAMPAIGN[..], &["--seeds", "261", "--out", &whole]].concat());
-    assert_eq!(code, 64);
-    assert!(stderr.contains("--seeds is 261 here and 260 there"), "{stderr}");
 }
 
 #[test]

@@ -55,6 +55,7 @@ export interface Cliff {
   draws: number;
   points: { step: number | null; event: number | null; at: number; stormy: number; calm: number }[];
   decisive: { event: number; at: number; what: Both; before: number; after: number; calm: boolean } | null;
+  gradual: { from: number | null; to: number; before: number; after: number; calm: boolean } | null;
   measures: { flags: string; violations: number; safe: number; inconclusive: number }[];
   nearest: Both; failing: Side | null; passing: Side | null;
 }

@@ -3,11 +3,17 @@
 //! The plan is run up to and with the step as it was, and from there with other draws, as
 //! many times as asked: once with the faults that are still to come, and once without
 //! them. The first says how much chance had to do with it, the second how much of the storm
-//! was needed. Where the share jumps, the failure was settled; the way between two steps is
-//! halved to find the one event. A rise that chance may have made, by Wilson's intervals before
-//! and after it, decides nothing.
+//! was needed. Where the share jumps, the failure was settled ([`settle`]): the way between two
+//! steps is halved to find the one event, and what was found is drawn anew, for of two dozen
+//! rises the largest looks larger than it is.
+//!
+//! So a cliff takes twice `draws` runs for each step and the start, `draws` for each halving, and
+//! at most four times `draws` to judge what was found; the last two twice where it is not
+//! found while the storm goes on.
 
-use super::{Unexplained, Watch, names, other_seeds};
+mod settle;
+
+use super::{Draws, Unexplained, Watch, names, other_seeds};
 use crate::engine::event::EventEngine;
 use crate::history::EventId;
 use crate::hunt::proportion::Proportion;
@@ -18,6 +24,8 @@ use crate::shrink::Signature;
 use crate::storm::abreast::abreast;
 use crate::storm::locks::LockFactory;
 use crate::storm::{Reseed, Run, run_reseeded, run_with};
+
+use settle::{Shares, settled};
 
 /// How many of the runs from one step on failed in the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +51,8 @@ pub enum Rest {
     Calm,
 }
 
-/// The event from which on more runs fail than before it.
+/// An event from which on more runs fail than before it, by draws of their own: not by those that
+/// it was found with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decisive {
     /// It.
@@ -66,14 +75,18 @@ impl Decisive {
         [self.before, self.after].map(|failed| Proportion::new(failed.into(), draws.into()))
     }
 
-    /// With how many draws the two intervals would lie apart if the shares stayed as they are;
-    /// `None` where not even the most that can be asked for would do.
+    /// With how many draws or more the two intervals would lie apart if the shares stayed as they
+    /// are; `None` where not even the most that can be asked for would do. Where so many runs
+    /// cannot have the same share, those count that speak against it.
     pub fn draws_that_would_do(&self, draws: u32) -> Option<u32> {
-        let at = |failed: u32, of: u32| {
-            let scaled = u64::from(failed) * u64::from(of);
-            Proportion::new((scaled + u64::from(draws) / 2) / u64::from(draws), of.into())
+        let scaled = |failed: u32, of: u32| u64::from(failed) * u64::from(of);
+        let would_do = |of: &u32| {
+            let before = scaled(self.before, *of).div_ceil(draws.into());
+            let after = scaled(self.after, *of) / u64::from(draws);
+            lie_apart([before, after].map(|failed| Proportion::new(failed, (*of).into())))
         };
-        (draws + 1..=MOST_DRAWS).find(|of| lie_apart([at(self.before, *of), at(self.after, *of)]))
+        let held = (draws + 1..=MOST_DRAWS).rev().take_while(would_do);
+        held.last()
     }
 }
 
@@ -86,12 +99,25 @@ fn lie_apart([before, after]: [Proportion; 2]) -> bool {
     before.interval_per_mille().1 < after.interval_per_mille().0
 }
 
+/// A way on which the share rises, though at no event of it alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gradual {
+    /// The step that it begins with, from 0; `None` is the start.
+    pub from: Option<usize>,
+    /// The step that it ends with, from 0.
+    pub to: usize,
+    /// Its end, with the runs that fail from its beginning on and from its end on.
+    pub rise: Decisive,
+}
+
 /// Which event settled it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settled {
     /// This one.
     By(Decisive),
-    /// The share rises most at this one, and by no more than chance may do.
+    /// No single one, and yet the share rises on this way by more than chance does.
+    Gradually(Gradual),
+    /// The share seemed to rise most at this one, and by no more than chance may do.
     NotDecided(Decisive),
     /// None: the share nowhere jumps.
     Nowhere,
@@ -102,7 +128,17 @@ impl Settled {
     pub fn decisive(&self) -> Option<&Decisive> {
         match self {
             Settled::By(decisive) => Some(decisive),
-            Settled::NotDecided(_) | Settled::Nowhere => None,
+            Settled::Gradually(_) | Settled::NotDecided(_) | Settled::Nowhere => None,
+        }
+    }
+
+    /// How much it says.
+    fn weight(&self) -> u8 {
+        match self {
+            Settled::By(_) => 3,
+            Settled::Gradually(_) => 2,
+            Settled::NotDecided(_) => 1,
+            Settled::Nowhere => 0,
         }
     }
 }
@@ -116,9 +152,6 @@ pub struct Cliff {
     pub settled: Settled,
 }
 
-/// A rise by fewer than so many of a hundred is no jump.
-const LEAST_RISE_PER_CENT: u32 = 25;
-
 /// The cliff of a run that fails.
 ///
 /// # Errors
@@ -130,24 +163,26 @@ pub fn of(
     watch: &dyn Watch,
 ) -> Result<Cliff, Unexplained> {
     let asker = Asker { run, signature: Signature::of(run), draws, factory, watch };
-    let mut points = vec![asker.at_the_start()];
+    let at_the_start = |rest| asker.at_the_start(rest, Draws::Same);
+    let (stormy, calm) = (at_the_start(Rest::Stormy), at_the_start(Rest::Calm));
+    let mut points = vec![Point { step: None, event: None, at_us: 0, stormy, calm }];
     for (step, told) in steps(run).iter().enumerate() {
         let Some(event) = told.event else { continue };
         points.push(Point {
             step: Some(step),
             event: Some(event),
             at_us: told.at_us,
-            stormy: asker.from(event, Rest::Stormy)?,
-            calm: asker.from(event, Rest::Calm)?,
+            stormy: asker.from(event, Rest::Stormy, Draws::Same)?,
+            calm: asker.from(event, Rest::Calm, Draws::Same)?,
         });
     }
-    let settled = match asker.settled(&points, Rest::Stormy)? {
-        Settled::By(decisive) => Settled::By(decisive),
-        stormy => match (stormy, asker.settled(&points, Rest::Calm)?) {
-            (stormy, Settled::Nowhere) => stormy,
-            (Settled::NotDecided(stormy), Settled::NotDecided(_)) => Settled::NotDecided(stormy),
-            (_, calm) => calm,
-        },
+    let stormy = settled(&asker, &points, draws, Rest::Stormy)?;
+    let settled = if stormy.decisive().is_some() {
+        stormy
+    } else {
+        // What says more is told, of two that say as much that of the storm.
+        let calm = settled(&asker, &points, draws, Rest::Calm)?;
+        if calm.weight() > stormy.weight() { calm } else { stormy }
     };
     Ok(Cliff { points, settled })
 }
@@ -178,31 +213,29 @@ impl Asker<'_> {
         self.signature.is_some() && Signature::of(other) == self.signature
     }
 
-    fn at_the_start(&self) -> Point {
-        let fails = |plan: &Plan| {
+    /// How many runs fail of which nothing is as it was.
+    fn at_the_start(&self, rest: Rest, draws: Draws) -> u32 {
+        let plans = other_seeds(&self.run.plan, self.draws, draws).map(|seed| {
+            let mut plan = Plan { seed, ..self.run.plan.clone() };
+            if rest == Rest::Calm {
+                plan.faults.clear();
+            }
+            plan
+        });
+        let plans: Vec<Plan> = plans.collect();
+        let failed = abreast(&plans, |plan| {
             let fails = self.is_the_same(&run_with(plan, &EventEngine, self.factory));
             self.watch.done();
             fails
-        };
-        let count = |faults: bool| {
-            let plans = other_seeds(&self.run.plan, self.draws).map(|seed| {
-                let mut plan = Plan { seed, ..self.run.plan.clone() };
-                if !faults {
-                    plan.faults.clear();
-                }
-                plan
-            });
-            let plans: Vec<Plan> = plans.collect();
-            abreast(&plans, fails).into_iter().filter(|fails| *fails).count() as u32
-        };
-        Point { step: None, event: None, at_us: 0, stormy: count(true), calm: count(false) }
+        });
+        failed.into_iter().filter(|fails| *fails).count() as u32
     }
 
     /// How many runs fail that are the same up to `event`.
-    fn from(&self, event: EventId, rest: Rest) -> Result<u32, Unexplained> {
+    fn from(&self, event: EventId, rest: Rest, draws: Draws) -> Result<u32, Unexplained> {
         let past = usize::try_from(event.0).unwrap_or(usize::MAX).saturating_add(1);
         let past = &self.run.history.events[..past.min(self.run.history.events.len())];
-        let seeds: Vec<Seed> = other_seeds(&self.run.plan, self.draws).collect();
+        let seeds: Vec<Seed> = other_seeds(&self.run.plan, self.draws, draws).collect();
         let failed = abreast(&seeds, |seed| {
             let reseed = Reseed { after: event, seed: seed.0, calm: rest == Rest::Calm };
             let other = run_reseeded(&self.run.plan, &EventEngine, self.factory, reseed);
@@ -214,49 +247,95 @@ impl Asker<'_> {
         });
         failed.into_iter().sum()
     }
+}
 
-    /// Halves the way of the largest rise, unless that may be chance.
-    fn settled(&self, points: &[Point], rest: Rest) -> Result<Settled, Unexplained> {
-        let value = |point: &Point| match rest {
-            Rest::Stormy => point.stormy,
-            Rest::Calm => point.calm,
+impl Shares for Asker<'_> {
+    fn failing(&self, from: Option<EventId>, rest: Rest, draws: Draws) -> Result<u32, Unexplained> {
+        self.watch.expect(self.draws.into());
+        match from {
+            Some(event) => self.from(event, rest, draws),
+            None => Ok(self.at_the_start(rest, draws)),
+        }
+    }
+
+    fn name(&self, event: EventId) -> Option<(u64, String)> {
+        let event = self.run.history.get(event)?;
+        let name = names::name(event).unwrap_or_else(|| format!("an event at {}", event.node));
+        Some((event.at_us, name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rise(before: u32, after: u32) -> Decisive {
+        let (event, at_us, name) = (EventId(0), 0, String::new());
+        Decisive { event, at_us, name, before, after, rest: Rest::Stormy }
+    }
+
+    /// Whether the intervals lie apart in every outcome of `of` runs that has the shares of
+    /// `rise`, to the run.
+    fn lies_apart_anyhow(rise: &Decisive, draws: u32, of: u32) -> bool {
+        let counts = |failed: u32| {
+            let scaled = u64::from(failed) * u64::from(of);
+            [scaled / u64::from(draws), scaled.div_ceil(draws.into())]
         };
-        let rise = |pair: &[Point]| value(&pair[1]).saturating_sub(value(&pair[0]));
-        // Of equal rises the first.
-        let steepest = points.windows(2).rev().max_by_key(|pair| rise(pair));
-        let Some([from, to]) = steepest else { return Ok(Settled::Nowhere) };
-        if rise(&[*from, *to]) * 100 < self.draws * LEAST_RISE_PER_CENT {
-            return Ok(Settled::Nowhere);
-        }
-        let Some(EventId(mut high)) = to.event else { return Ok(Settled::Nowhere) };
-        let (mut before, mut after) = (value(from), value(to));
-        let whole_way = self.named(EventId(high), [before, after], rest);
-        if let Some(way) = whole_way.filter(|way| !lie_apart(way.shares(self.draws))) {
-            return Ok(Settled::NotDecided(way));
-        }
-        let middle = (before + after).div_ceil(2);
-        let mut low = from.event.map(|event| event.0);
-        while high - low.unwrap_or(0) > 1 {
-            let between = low.unwrap_or(0) + (high - low.unwrap_or(0)) / 2;
-            self.watch.expect(u64::from(self.draws));
-            let failed = self.from(EventId(between), rest)?;
-            if failed >= middle {
-                (high, after) = (between, failed);
-            } else {
-                (low, before) = (Some(between), failed);
-            }
-        }
-        // Of a share that rises a little at many events no single one is decisive.
-        Ok(match self.named(EventId(high), [before, after], rest) {
-            Some(found) if lie_apart(found.shares(self.draws)) => Settled::By(found),
-            Some(found) => Settled::NotDecided(found),
-            None => Settled::Nowhere,
+        counts(rise.before).into_iter().all(|before| {
+            counts(rise.after).into_iter().all(|after| {
+                lie_apart([before, after].map(|failed| Proportion::new(failed, of.into())))
+            })
         })
     }
 
-    fn named(&self, event: EventId, [before, after]: [u32; 2], rest: Rest) -> Option<Decisive> {
-        let event = self.run.history.get(event)?;
-        let name = names::name(event).unwrap_or_else(|| format!("an event at {}", event.node));
-        Some(Decisive { event: event.id, at_us: event.at_us, name, before, after, rest })
+    #[test]
+    fn what_would_do_does_with_all_that_is_more_and_with_nothing_less() {
+        let mut told = 0;
+        for draws in [2, 3, 6, 7, 15, 50] {
+            for (before, after) in
+                (0..=draws).flat_map(|before| (0..=draws).map(move |after| (before, after)))
+            {
+                if draws > 7 && (before * 7 + after) % 11 != 0 {
+                    continue;
+                }
+                let rise = rise(before, after);
+                let enough = rise.draws_that_would_do(draws);
+                let first = enough.unwrap_or(MOST_DRAWS + 1);
+                for of in (first..=MOST_DRAWS).take(400).chain((first..=MOST_DRAWS).step_by(97)) {
+                    assert!(lies_apart_anyhow(&rise, draws, of), "{rise:?} of {draws}: {of}");
+                }
+                let less = first - 1;
+                assert!(
+                    less <= draws || !lies_apart_anyhow(&rise, draws, less),
+                    "{rise:?}: {less}"
+                );
+                told += u32::from(enough.is_some());
+                assert!(enough.is_none() || before < after);
+            }
+        }
+        assert!(told > 50, "{told}");
+        // Half a percent more, of two hundred.
+        assert_eq!(rise(100, 101).draws_that_would_do(200), None);
+    }
+
+    /// Equal shares lie apart by chance so seldom that the four questions of a cliff, two with the
+    /// storm going on and two without, are wrong in fewer than 2 %.
+    #[test]
+    fn equal_shares_seldom_lie_apart() {
+        for of in [4_u64, 10, 25, 50] {
+            let worst = (1..100).map(|share| {
+                let share = f64::from(share) / 100.0;
+                let mut chances = vec![(1.0 - share).powi(of as i32)];
+                for count in 0..of {
+                    let more = (of - count) as f64 / (count + 1) as f64 * share / (1.0 - share);
+                    chances.push(chances[count as usize] * more);
+                }
+                let pairs = (0..=of).flat_map(|before| (0..=of).map(move |after| [before, after]));
+                let apart = pairs.filter(|pair| lie_apart(pair.map(|n| Proportion::new(n, of))));
+                apart.map(|[a, b]| chances[a as usize] * chances[b as usize]).sum::<f64>()
+            });
+            let worst = worst.fold(0.0, f64::max);
+            assert!((0.001..0.005).contains(&worst), "{of}: {worst}");
+        }
     }
 }

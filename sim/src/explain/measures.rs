@@ -1,6 +1,6 @@
 //! What might help, measured: the same plan with one thing changed, over the same draws.
 
-use super::{Watch, other_seeds};
+use super::{Draws, Watch, other_seeds};
 use crate::check::Verdict;
 use crate::engine::event::EventEngine;
 use crate::plan::scenario::{self, LOCKS};
@@ -26,7 +26,7 @@ pub struct Measure {
 pub fn all(plan: &Plan, draws: u32, factory: &LockFactory, watch: &dyn Watch) -> Vec<Measure> {
     let measured = |(flags, plan): (String, Plan)| {
         let mut measure = Measure { flags, violations: 0, safe: 0, inconclusive: 0 };
-        let seeds: Vec<Seed> = other_seeds(&plan, draws).collect();
+        let seeds: Vec<Seed> = other_seeds(&plan, draws, Draws::Same).collect();
         let verdicts = abreast(&seeds, |seed| {
             let plan = Plan { seed: *seed, ..plan.clone() };
             let verdict = run_with(&plan, &EventEngine, factory).judgement.verdict;

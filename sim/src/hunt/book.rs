@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::certificate::{Key, Outcome};
-use super::course::{Course, Source, Step, Strategy};
+use super::course::{Course, Shard, Source, Step, Strategy};
 use super::{Quarry, Summary};
 use crate::check::{Kind, Verdict};
+use crate::plan::Fence;
 use crate::report::layout::{counted, grouped};
 use crate::report::table::Tally;
 
@@ -179,8 +180,9 @@ impl Book {
         lines
     }
 
-    /// Why a hunt for pairs tried none; `None` of one that did, or that is for something else.
-    pub fn why_no_pair(&self, course: &Course) -> Option<String> {
+    /// Why a hunt for pairs, or this shard of one, tried none; `None` of one that did, or that is
+    /// for something else.
+    pub fn why_no_pair(&self, course: &Course, shard: Option<Shard>) -> Option<String> {
         if course.strategy() != Strategy::Pairs || self.pairs.runs > 0 {
             return None;
         }
@@ -188,26 +190,41 @@ impl Book {
         let calm = course.survey().map_or(0, |survey| survey.calm.len() as u64);
         let before = calm + singles;
         let pairs = course.pairs();
+        let mend = |runs: String| match course.runs() {
+            Some(_) => format!("give it {runs}"),
+            None => "give it more time, or let it go on".to_owned(),
+        };
         let why = if self.singles.runs < singles {
             let tried = format!("{} of {}", grouped(self.singles.runs), grouped(singles));
-            let mend = match course.runs() {
-                Some(_) => format!("give it more than --seeds {before}"),
-                None => "give it more time, or let it go on".to_owned(),
-            };
+            let mend = mend(format!("more than --seeds {before}"));
             format!("pairs follow from the single faults, and {tried} were tried; {mend}")
         } else if pairs == 0 {
-            "no two different faults each did something in the same lock cycle and broke nothing \
-             alone; a longer storm (--set duration=20s) or a full fence leaves more to pair"
-                .to_owned()
-        } else {
-            let mend = match course.runs() {
-                Some(_) => format!("give it up to --seeds {}", before + pairs),
-                None => "give it more time, or let it go on".to_owned(),
+            let fence = match course.quarry().fence {
+                Fence::Full => "leaves",
+                Fence::Off | Fence::Write => "or a full fence leaves",
             };
             format!(
-                "the single faults took all there was, and {} are left; {mend}",
-                counted(pairs, "pair")
+                "no two different faults each did something in the same lock cycle and broke \
+                 nothing alone; a longer storm (--set duration=20s) {fence} more to pair"
             )
+        } else if let Some(shard) = shard {
+            let all = counted(pairs, "pair");
+            // Pairs are the steps behind the single faults; every so-manieth is this shard's.
+            let own = (before..before + pairs).find(|number| shard.has(*number));
+            match own {
+                Some(first) => {
+                    let mend = mend(format!("--seeds {} or more", first + 1));
+                    format!("of the {all} the first that is this shard's was not reached; {mend}")
+                }
+                None => format!(
+                    "all of the {all} fall to other shards; `lockstorm merge` puts \
+                                 the shards together"
+                ),
+            }
+        } else {
+            let mend = mend(format!("up to --seeds {}", before + pairs));
+            let left = counted(pairs, "pair");
+            format!("the single faults took all there was, and {left} are left; {mend}")
         };
         Some(format!("no pair was tried: {why}"))
     }
@@ -274,3 +291,6 @@ pub fn is_failure(step: &Step, summary: &Summary) -> bool {
     let is_inert = summary.verdict == Verdict::Inert && step.source != Source::Drawn;
     !summary.verdict.is_safe() && !is_inert
 }
+
+#[cfg(test)]
+mod tests;

@@ -100,6 +100,13 @@ pub struct Shard {
     pub of: u64,
 }
 
+impl Shard {
+    /// Whether the step of this number is its own.
+    pub fn has(self, number: u64) -> bool {
+        number % self.of == self.index - 1
+    }
+}
+
 /// Steps in a round.
 const ROUND: u64 = 200;
 
@@ -256,6 +263,11 @@ impl Course {
         self.runs
     }
 
+    /// What is hunted.
+    pub fn quarry(&self) -> &Quarry {
+        &self.quarry
+    }
+
     /// How many pairs there are to try, by what is known so far.
     pub fn pairs(&self) -> u64 {
         self.pairs.total()
@@ -389,7 +401,7 @@ impl Course {
             Source::Single(_) => self.strategy != Strategy::Certify,
             Source::Again(_) | Source::Pair(..) | Source::Drawn => false,
         };
-        is_common || step.number % shard.of == shard.index - 1
+        is_common || shard.has(step.number)
     }
 
     /// What a step is, for people.

@@ -38,7 +38,7 @@ struct Bar {
 
 impl Bar {
     fn begin() -> Bar {
-        Bar { progress: Progress::watched("runs", Some(0)), expected: AtomicU64::new(0) }
+        Bar { progress: Progress::new("runs", Some(0)), expected: AtomicU64::new(0) }
     }
 }
 
@@ -57,7 +57,9 @@ impl Watch for Bar {
 pub fn explain(arguments: &ExplainArguments) -> Result<u8, Failure> {
     let plan = arguments.plan.plan()?;
     let effort = Effort { draws: arguments.reseeds, ..Effort::default() };
-    let explained = match explain::explain_watched(&plan, &effort, &Bar::begin()) {
+    // The bar is gone before anything is said.
+    let explained = explain::explain_watched(&plan, &effort, &Bar::begin());
+    let explained = match explained {
         Ok(explained) => explained,
         Err(why @ Unexplained::NoViolation(_)) => return Err(Failure::usage(why)),
         Err(why @ Unexplained::OtherPast(_)) => {

@@ -25,7 +25,7 @@ pub fn kept(verb: &SeedsVerb) -> Result<u8, Failure> {
         SeedsVerb::Prune { folder, delete } => prune(folder, *delete),
         SeedsVerb::Add { seed, plan, shelf, storm, another, id, title, title_zh, folder } => {
             let plan = match plan {
-                Some(path) => load_any(path)?,
+                Some(path) => storm.change.of_file(load_any(path)?)?,
                 None => quarry(storm)?.plan(*seed)?,
             };
             let title = Title { en: title.clone(), zh: title_zh.clone() };
@@ -38,7 +38,7 @@ pub fn kept(verb: &SeedsVerb) -> Result<u8, Failure> {
 fn check_all(folder: &Path) -> Result<u8, Failure> {
     let paths = paths(folder)?;
     let (mut failed, mut unread) = (0, 0);
-    let progress = Progress::watched("seed files", Some(paths.len() as u64));
+    let progress = Progress::new("seed files", Some(paths.len() as u64));
     let outcomes = abreast(&paths, |path| {
         let outcome = SeedFile::load(path).map(|file| check::check(&file));
         progress.inc();

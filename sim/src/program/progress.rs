@@ -28,9 +28,32 @@ pub fn is_quiet() -> bool {
     IS_QUIET.load(Ordering::Relaxed)
 }
 
+/// How it is said how far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Bar,
+    /// Now and then.
+    Lines,
+    Nothing,
+}
+
+impl Way {
+    fn of(is_quiet: bool, is_terminal: bool) -> Way {
+        match (is_quiet, is_terminal) {
+            (true, _) => Way::Nothing,
+            (false, true) => Way::Bar,
+            (false, false) => Way::Lines,
+        }
+    }
+
+    fn here() -> Way {
+        Way::of(is_quiet(), stderr().is_terminal())
+    }
+}
+
 /// Whether somebody watches who wants to know how far it is.
 pub fn is_watched() -> bool {
-    stderr().is_terminal() && !is_quiet()
+    Way::here() == Way::Bar
 }
 
 /// What is under way.
@@ -54,14 +77,18 @@ impl Progress {
     /// Begins; `length` is how much there is, if that is known.
     pub fn new(what: &'static str, length: Option<u64>) -> Progress {
         let said = Arc::new(Mutex::new(Said { length, ..Said::default() }));
-        if is_quiet() {
-            return Progress { bar: ProgressBar::hidden(), said, _is_over: None };
-        }
-        if !stderr().is_terminal() {
-            let (sender, receiver) = channel();
-            let telling = said.clone();
-            std::thread::spawn(move || tell(what, &telling, &receiver));
-            return Progress { bar: ProgressBar::hidden(), said, _is_over: Some(sender) };
+        match Way::here() {
+            Way::Bar => {}
+            Way::Lines => {
+                let (sender, receiver) = channel();
+                let telling = said.clone();
+                let say = |line: String| eprintln!("{line}");
+                std::thread::spawn(move || tell(what, &telling, &receiver, EVERY, say));
+                return Progress { bar: ProgressBar::hidden(), said, _is_over: Some(sender) };
+            }
+            Way::Nothing => {
+                return Progress { bar: ProgressBar::hidden(), said, _is_over: None };
+            }
         }
         let (bar, template) = match length {
             Some(length) => (
@@ -77,14 +104,6 @@ impl Progress {
         }
         bar.set_prefix(what);
         Progress { bar, said, _is_over: None }
-    }
-
-    /// The same, but where no terminal watches nothing is said.
-    pub fn watched(what: &'static str, length: Option<u64>) -> Progress {
-        match is_watched() {
-            true => Progress::new(what, length),
-            false => Progress { bar: ProgressBar::hidden(), said: Arc::default(), _is_over: None },
-        }
     }
 
     /// One more is done.
@@ -159,12 +178,18 @@ fn wait(is_watched: bool, is_over: &Receiver<()>) {
 }
 
 /// Says a line now and then, until it is over.
-fn tell(what: &str, said: &Mutex<Said>, is_over: &Receiver<()>) {
-    let mut seconds = 0;
-    while is_over.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-        seconds += EVERY.as_secs();
+fn tell(
+    what: &str,
+    said: &Mutex<Said>,
+    is_over: &Receiver<()>,
+    every: Duration,
+    mut say: impl FnMut(String),
+) {
+    let mut so_far = Duration::ZERO;
+    while is_over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+        so_far += every;
         let said = said.lock().unwrap_or_else(PoisonError::into_inner);
-        eprintln!("{}", line(what, &said, seconds));
+        say(line(what, &said, so_far.as_secs()));
     }
 }
 
@@ -181,6 +206,29 @@ fn line(what: &str, said: &Said, seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A terminal has a bar, a log a line now and then, and whoever wants quiet has it anywhere.
+    #[test]
+    fn who_watches_decides_how_it_is_said() {
+        assert_eq!(Way::of(false, true), Way::Bar);
+        assert_eq!(Way::of(false, false), Way::Lines);
+        assert_eq!([true, false].map(|terminal| Way::of(true, terminal)), [Way::Nothing; 2]);
+    }
+
+    #[test]
+    fn lines_come_until_it_is_over() {
+        let (sender, is_over) = channel();
+        let mut sender = Some(sender);
+        let said = Mutex::new(Said { done: 3, length: Some(4), ..Said::default() });
+        let mut lines = Vec::new();
+        tell("runs", &said, &is_over, Duration::from_millis(1), |line| {
+            lines.push(line);
+            if lines.len() == 2 {
+                drop(sender.take());
+            }
+        });
+        assert_eq!(lines, ["runs: 3 of 4 after 0 s", "runs: 3 of 4 after 0 s"]);
+    }
 
     #[test]
     fn a_line_says_how_much_of_what_is_done() {

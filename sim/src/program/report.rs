@@ -17,7 +17,7 @@ use lockstorm_sim::report::{mermaid, perfetto};
 use lockstorm_sim::storm::{self, Run, locks};
 use lockstorm_sim::whole_file;
 
-use super::arguments::EngineArgument;
+use super::arguments::{ChangeArguments, EngineArgument};
 use super::exit::Failure;
 use super::plan_source::load_any;
 use super::run::{command_of_plan, examined, verdict_with};
@@ -48,6 +48,9 @@ pub struct ReportArguments {
     /// Of a plan: also run what might have been, for the cliff (as `lockstorm explain`).
     #[arg(long)]
     pub explain: bool,
+    /// Of a plan: what is not as the file has it.
+    #[command(flatten)]
+    pub change: ChangeArguments,
 }
 
 impl Files {
@@ -137,8 +140,12 @@ pub fn report(arguments: &ReportArguments) -> Result<u8, Failure> {
             let mend = "name its plan instead";
             return Err(Failure::usage(format!("--explain runs a plan, and this is none; {mend}")));
         }
+        true if !arguments.change.is_empty() => {
+            let flags = "--set, --lock, --fence and --calm change a plan, and this is none";
+            return Err(Failure::usage(format!("{flags}; name its plan instead")));
+        }
         true => of_history(&arguments.file, &files)?,
-        false => of_plan(&arguments.file, &files, arguments.explain)?,
+        false => of_plan(arguments, &files)?,
     };
     say(verdict.id());
     Ok(verdict.exit_code())
@@ -175,8 +182,9 @@ fn of_history(path: &Path, files: &Files) -> Result<Verdict, Failure> {
     Ok(judgement.verdict)
 }
 
-fn of_plan(path: &Path, files: &Files, explains: bool) -> Result<Verdict, Failure> {
-    let plan = load_any(path)?;
+fn of_plan(arguments: &ReportArguments, files: &Files) -> Result<Verdict, Failure> {
+    let ReportArguments { file: path, change, .. } = arguments;
+    let plan = change.of_file(load_any(path)?)?;
     let engine =
         storm::engine("event").ok_or_else(|| Failure::internal("the engine is missing"))?;
     let run = storm::run(&plan, engine.as_ref());
@@ -185,11 +193,13 @@ fn of_plan(path: &Path, files: &Files, explains: bool) -> Result<Verdict, Failur
         Some(examination) => (Some(&examination.repetition), examination.confirmation.as_ref()),
         None => (None, None),
     };
-    let explained: Option<Explained> = match explains {
+    let explained: Option<Explained> = match arguments.explain {
         true => Some(explain::explain(&plan, &Effort::default()).map_err(Failure::usage)?),
         false => None,
     };
-    let reproduce = command_of_plan("replay", &plan, Some(path));
+    // A file stands for its plan as it is.
+    let as_it_is = Some(path.as_path()).filter(|_| change.is_empty());
+    let reproduce = command_of_plan("replay", &plan, as_it_is);
     let failure = block::Failure {
         run: &run,
         position: None,

@@ -13,7 +13,7 @@ use lockstorm_sim::report::layout::counted;
 use lockstorm_sim::report::shrunk as report;
 use lockstorm_sim::shrink::{Limits, shrink_with};
 use lockstorm_sim::storm::locks::{self, LockFactory};
-use lockstorm_sim::{seeds, whole_file};
+use lockstorm_sim::whole_file;
 
 use super::arguments::{EngineArgument, Format};
 use super::exit::{self, Failure};
@@ -21,7 +21,6 @@ use super::plan_source::PlanArguments;
 use super::progress::is_watched;
 use super::run::{command_of_plan, examined, verdict_with};
 use super::say::{manner, say};
-use super::sort::Sort;
 
 /// `shrink`.
 #[derive(Debug, Args)]
@@ -97,8 +96,8 @@ pub fn shrink(arguments: &ShrinkArguments) -> Result<u8, Failure> {
 /// meant.
 fn only_over_a_plan(path: &Path) -> Result<(), Failure> {
     let is_empty = |there: std::fs::Metadata| !there.is_file() || there.len() == 0;
-    let is_plan =
-        || Sort::of(path) == Some(Sort::Plan) && !seeds::is_seed_file(path).unwrap_or(true);
+    // It must be read as one whole: much else begins like one.
+    let is_plan = || file::load(path).is_ok();
     if std::fs::metadata(path).map_or(true, is_empty) || is_plan() {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! What the grammar of the command line refuses, as all our errors are: one line, what is wrong
 //! and the mend.
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// The line; `None` for what is no error (help, the version) or is a page of help.
 pub fn one_line(error: &clap::Error) -> Option<String> {
@@ -11,24 +11,44 @@ pub fn one_line(error: &clap::Error) -> Option<String> {
             | ErrorKind::DisplayVersion
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     );
-    (!is_page).then(|| told(&error.render().to_string(), error.kind()))
+    let mend = is_of_a_file(error).then_some(OF_A_FILE);
+    (!is_page).then(|| told(&error.render().to_string(), mend))
 }
 
 /// What to write instead of a flag that a file has in its own text.
 const OF_A_FILE: &str = "the file says that itself: leave out one of the two, or change what it \
                          says with --set KEY=VALUE (--set seed=0x3), --lock or --fence";
 
-/// Of what clap says in several paragraphs: the first, the tips, and where help is.
-fn told(text: &str, kind: ErrorKind) -> String {
+/// Whether a file conflicts with nothing but flags that say what is in it.
+fn is_of_a_file(error: &clap::Error) -> bool {
+    let named = |kind| match error.get(kind) {
+        Some(ContextValue::String(name)) => vec![name.clone()],
+        Some(ContextValue::Strings(names)) => names.clone(),
+        _ => Vec::new(),
+    };
+    let named = [named(ContextKind::InvalidArg), named(ContextKind::PriorArg)].concat();
+    let is_file = |name: &&String| name.contains("[FILE]") || name.contains("<FILE>");
+    let (files, others): (Vec<&String>, Vec<&String>) = named.iter().partition(is_file);
+    let is_in_it = |name: &&String| {
+        let flag = name.split_whitespace().next();
+        flag.is_some_and(|flag| ["--seed", "--scenario", "--draws"].contains(&flag))
+    };
+    error.kind() == ErrorKind::ArgumentConflict
+        && !files.is_empty()
+        && !others.is_empty()
+        && others.iter().all(is_in_it)
+}
+
+/// Of what clap says in several paragraphs: the first with the mend, the tips, and where help is.
+fn told(text: &str, mend: Option<&str>) -> String {
     let mut paragraphs = text.split("\n\n").map(str::trim).filter(|text| !text.is_empty());
     let first = paragraphs.next().unwrap_or("error: the command line cannot be read");
     let mut line = first.lines().map(str::trim).collect::<Vec<_>>().join(" ");
     if let Some((what, values)) = line.clone().split_once(" [possible values: ") {
         line = format!("{what}; allowed: {}", values.trim_end_matches(']'));
     }
-    let is_of_a_file = ["[FILE]", "<FILE>"].iter().any(|file| line.contains(file));
-    if kind == ErrorKind::ArgumentConflict && is_of_a_file {
-        line.push_str(&format!("; {OF_A_FILE}"));
+    if let Some(mend) = mend {
+        line.push_str(&format!("; {mend}"));
     }
     let mut verbs = String::from("lockstorm");
     for paragraph in paragraphs {
@@ -67,6 +87,11 @@ mod tests {
             &["replay", "x", "--seed", "3"],
             &["run", "--print-plan", "--out", "x.ndjson"],
             &["seeds", "check", "x", "--foo"],
+            // What is not in a file is not to be changed in it.
+            &["seeds", "add", "--plan", "x", "--seed", "3"],
+            &["seeds", "add", "--plan", "x", "--fence", "full"],
+            &["hunt", "--against", "x", "--seeds", "3"],
+            &["run", "--plan", "x", "--fault", "{ kind = \"pause\" }"],
         ];
         let told = refusals.map(|words| {
             let words = ["lockstorm"].iter().chain(words);

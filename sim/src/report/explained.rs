@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::check::Language;
 use crate::explain::Explained;
-use crate::explain::cliff::{Decisive, MOST_DRAWS, Point, Rest, Settled};
+use crate::explain::cliff::{Decisive, Gradual, MOST_DRAWS, Point, Rest, Settled};
 use crate::explain::measures::Measure;
 use crate::explain::pair::{Moment, Pair};
 use crate::hunt::proportion::Proportion;
@@ -120,6 +120,7 @@ fn cliff(text: &mut Text<'_>, explained: &Explained) {
     }
     let sentence = match &explained.cliff.settled {
         Settled::By(decisive) => decided(decisive, draws),
+        Settled::Gradually(way) => gradually(way, draws),
         Settled::NotDecided(steepest) => not_decided(steepest, draws),
         Settled::Nowhere => {
             "No single event settles it: the share nowhere rises by a quarter.".to_owned()
@@ -147,8 +148,8 @@ fn decided(decisive: &Decisive, draws: u32) -> String {
     let Decisive { name, before, after, rest, at_us, .. } = decisive;
     let rest = going_on(*rest);
     format!(
-        "Decisive: {name}, at {}. Until just before it {before} of {draws} runs fail {rest}, from \
-         it on {after} of {draws}.",
+        "Decisive: {name}, at {}. Drawn anew, until just before it {before} of {draws} runs fail \
+         {rest}, from it on {after} of {draws}.",
         seconds(*at_us)
     )
 }
@@ -160,22 +161,46 @@ fn going_on(rest: Rest) -> &'static str {
     }
 }
 
-/// Where the share rises most, and why that says nothing.
+/// Between which steps the share rises, where no event alone does it.
+fn gradually(way: &Gradual, draws: u32) -> String {
+    let step = |step: usize| format!("#{}", step + 1);
+    let (from, to) = (way.from.map_or_else(|| "the start".to_owned(), step), step(way.to));
+    let [before, after] = way.rise.shares(draws).map(Proportion::percent);
+    format!(
+        "It rises between {from} and {to}, at no single event: drawn anew, {} of {draws} runs fail \
+         {} from {from} on, {before}, and {} from {to} on, {after}. Of the events between the two \
+         none was found that makes more of it than chance may do.",
+        way.rise.before,
+        going_on(way.rise.rest),
+        way.rise.after,
+    )
+}
+
+/// Where the share seemed to rise most, and why that says nothing.
 fn not_decided(steepest: &Decisive, draws: u32) -> String {
     let [before, after] = steepest.shares(draws).map(Proportion::percent);
-    let more = match steepest.draws_that_would_do(draws) {
-        Some(enough) => format!("if the shares stay so, --reseeds {enough} would tell"),
-        None => format!("no --reseeds up to {MOST_DRAWS} would tell"),
-    };
-    format!(
-        "Not decided: the share rises most at {}, at {}: {} of {draws} runs fail {} before it, \
-         {before}, and {} from it on, {after}. The two intervals (95 %) overlap, so that may be \
-         chance; {more}.",
-        steepest.name,
-        seconds(steepest.at_us),
+    let counts = format!(
+        "{} of {draws} runs fail {} before it, {before}, and {} from it on, {after}",
         steepest.before,
         going_on(steepest.rest),
         steepest.after,
+    );
+    let (name, at) = (&steepest.name, seconds(steepest.at_us));
+    if steepest.after <= steepest.before {
+        return format!(
+            "Not decided: the share seemed to rise most at {name}, at {at}, and drawn anew it does \
+             not: {counts}."
+        );
+    }
+    let more = match steepest.draws_that_would_do(draws) {
+        Some(enough) => {
+            format!("if the shares stay so, --reseeds of about {enough} or more would tell")
+        }
+        None => format!("no --reseeds up to {MOST_DRAWS} would tell"),
+    };
+    format!(
+        "Not decided: the share rises most at {name}, at {at}: {counts}. The two intervals (95 %) \
+         overlap, so that may be chance; {more}."
     )
 }
 
@@ -219,45 +244,7 @@ pub fn explained_json(explained: &Explained, reproduce: &str) -> String {
     let run = &explained.run;
     let subject = Subject::of(&run.history, &run.judgement);
     let why = subject.as_ref().map(|subject| why::why(&run.history, &run.plan, subject));
-    let point = |point: &Point| {
-        json!({
-            "step": point.step.map(|step| step + 1),
-            "event": point.event,
-            "at-us": point.at_us,
-            "violations": point.stormy,
-            "violations-without-further-faults": point.calm,
-        })
-    };
-    let moment = |moment: &Moment| {
-        json!({
-            "event": moment.event,
-            "at-us": moment.at_us,
-            "what": moment.name,
-            "in-both": moment.in_both,
-        })
-    };
-    let rise = |decisive: &Decisive| {
-        let intervals = decisive.shares(explained.draws).map(Proportion::interval_per_mille);
-        json!({
-            "event": decisive.event,
-            "at-us": decisive.at_us,
-            "what": decisive.name,
-            "violations-before": decisive.before,
-            "violations-after": decisive.after,
-            "per-mille-before": intervals[0],
-            "per-mille-after": intervals[1],
-            "without-further-faults": decisive.rest == Rest::Calm,
-        })
-    };
-    let decisive = explained.cliff.settled.decisive().map(rise);
-    let not_decided = match &explained.cliff.settled {
-        Settled::NotDecided(steepest) => {
-            let mut value = rise(steepest);
-            value["draws-that-would-do"] = json!(steepest.draws_that_would_do(explained.draws));
-            value
-        }
-        Settled::By(_) | Settled::Nowhere => Value::Null,
-    };
+    let [decisive, gradual, not_decided] = settled_json(&explained.cliff.settled, explained.draws);
     let causes = explained.causes.iter().map(|link| {
         json!({ "event": link.event, "at-us": link.at_us, "what": link.name, "depth": link.depth })
     });
@@ -277,11 +264,12 @@ pub fn explained_json(explained: &Explained, reproduce: &str) -> String {
         "causes": causes.collect::<Vec<_>>(),
         "nearest": nearest_json(explained.nearest.as_ref()),
         "critical-pair": explained.pair.as_ref().map(|pair| {
-            json!({ "failing": moment(&pair.failing), "passing": moment(&pair.passing) })
+            json!({ "failing": moment_json(&pair.failing), "passing": moment_json(&pair.passing) })
         }),
         "draws": explained.draws,
-        "cliff": explained.cliff.points.iter().map(point).collect::<Vec<Value>>(),
+        "cliff": explained.cliff.points.iter().map(point_json).collect::<Vec<Value>>(),
         "decisive": decisive,
+        "gradual": gradual,
         "not-decided": not_decided,
         "measures": measures.collect::<Vec<_>>(),
         "plan": file::write(&run.plan),
@@ -289,4 +277,93 @@ pub fn explained_json(explained: &Explained, reproduce: &str) -> String {
         "reproduce": reproduce,
     });
     format!("{document:#}")
+}
+
+fn point_json(point: &Point) -> Value {
+    json!({
+        "step": point.step.map(|step| step + 1),
+        "event": point.event,
+        "at-us": point.at_us,
+        "violations": point.stormy,
+        "violations-without-further-faults": point.calm,
+    })
+}
+
+fn moment_json(moment: &Moment) -> Value {
+    json!({
+        "event": moment.event,
+        "at-us": moment.at_us,
+        "what": moment.name,
+        "in-both": moment.in_both,
+    })
+}
+
+/// What settled it as `decisive`, `gradual` and `not-decided`: one of them, or none.
+fn settled_json(settled: &Settled, draws: u32) -> [Value; 3] {
+    let none = Value::Null;
+    match settled {
+        Settled::By(decisive) => [rise_json(decisive, draws), none.clone(), none],
+        Settled::Gradually(way) => {
+            let mut value = rise_json(&way.rise, draws);
+            value["from-step"] = json!(way.from.map(|step| step + 1));
+            value["to-step"] = json!(way.to + 1);
+            [none.clone(), value, none]
+        }
+        Settled::NotDecided(steepest) => {
+            let mut value = rise_json(steepest, draws);
+            value["draws-that-would-do"] = json!(steepest.draws_that_would_do(draws));
+            [none.clone(), none, value]
+        }
+        Settled::Nowhere => [none.clone(), none.clone(), none],
+    }
+}
+
+fn rise_json(rise: &Decisive, draws: u32) -> Value {
+    let [before, after] = rise.shares(draws).map(Proportion::interval_per_mille);
+    json!({
+        "event": rise.event,
+        "at-us": rise.at_us,
+        "what": rise.name,
+        "violations-before": rise.before,
+        "violations-after": rise.after,
+        "interval-per-mille-before": before,
+        "interval-per-mille-after": after,
+        "without-further-faults": rise.rest == Rest::Calm,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::EventId;
+
+    /// What is decided, rises on a way, or may be chance is told in words of its own, and in JSON
+    /// under a key of its own.
+    #[test]
+    fn whatever_settled_it_has_its_own_words() {
+        let rise = |before, after, rest| {
+            let (event, at_us, name) = (EventId(7), 1_250_000, "redis-3 becomes master".to_owned());
+            Decisive { event, at_us, name, before, after, rest }
+        };
+        let way = |from| Gradual { from, to: 8, rise: rise(3, 40, Rest::Stormy) };
+        let told = [
+            decided(&rise(0, 50, Rest::Calm), 50),
+            gradually(&way(Some(4)), 50),
+            gradually(&way(None), 50),
+            not_decided(&rise(20, 30, Rest::Stormy), 50),
+            not_decided(&rise(30, 30, Rest::Calm), 50),
+            not_decided(&rise(5_000, 5_001, Rest::Calm), 9_999),
+        ];
+        insta::assert_snapshot!(told.join("\n"));
+        let json = settled_json(&Settled::Gradually(way(Some(4))), 50);
+        assert!(json[0].is_null() && json[2].is_null());
+        insta::assert_snapshot!(format!("{:#}", json[1]));
+        let json = settled_json(&Settled::NotDecided(rise(20, 30, Rest::Stormy)), 50);
+        assert!(json[0].is_null() && json[1].is_null());
+        assert_eq!(
+            json[2]["draws-that-would-do"],
+            rise(20, 30, Rest::Stormy).draws_that_would_do(50).unwrap()
+        );
+        assert_eq!(settled_json(&Settled::Nowhere, 50), [Value::Null, Value::Null, Value::Null]);
+    }
 }

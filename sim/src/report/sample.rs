@@ -205,13 +205,48 @@ fn lost(fence: Fence) -> (Plan, Writer) {
 
 /// A replication lag loses the lock, and the only unit is sold twice.
 pub fn replication_lag() -> Run {
-    let (plan, mut writer) = lost(Fence::Off);
+    replication_lag_among(0)
+}
+
+/// The same, and the first holder stands still so many times before it sells.
+pub fn replication_lag_among(pauses: usize) -> Run {
+    let (mut plan, mut writer) = lost(Fence::Off);
     writer.at(3_309_700).ask("app-2/2").at(3_310_010).set("redis-2", "app-2/2");
     writer.at(3_310_500).granted("app-2/2", None).at(3_311_900).read("app-2/2", None, 1);
     writer.at(3_345_000).sell("app-2/2", None).at(3_360_000).release("app-2/2", Some("redis-2"));
+    for number in 0..pauses {
+        let (fault_number, now_us) = (plan.faults.len(), 3_400_000 + 50_000 * number as u64);
+        let kind = FaultKind::Pause { node: "app-1".to_owned(), group: None };
+        plan.faults.push(fault(kind, Micros(now_us)));
+        writer.at(now_us).begin(&plan, fault_number, FaultFamily::Pause);
+        writer.at(now_us + 10_000).touch(&plan, fault_number, "app-1 had something to do");
+        writer.at(now_us + 20_000).say("app-1", What::FaultEnded { fault: fault_number });
+    }
     writer.at(4_100_300).sell("app-1/3", None).at(4_150_000).release("app-1/3", None);
     let history = writer.at(10_600_000).end(1, &["app-1/3", "app-2/2"]);
     judged(plan, history)
+}
+
+/// The same, and while the first holder works its clock begins to run fast, as a fault of the
+/// plan, and that of the new master by itself.
+pub fn replication_lag_beside_clocks() -> Run {
+    let mut run = replication_lag();
+    let kind = FaultKind::ClockRate { node: "app-1".to_owned(), ppm: 50_000 };
+    run.plan.faults.push(fault(kind, Micros(3_400_000)));
+    let place = run.history.events.iter().position(|event| event.at_us > 3_400_000).unwrap();
+    let (before, after) = run.history.events.split_at(place);
+    let events = before.to_vec();
+    let history = History { events, ..History::default() };
+    let mut writer = Writer { history, now_us: 3_400_000, lease_us: 5_000_000 };
+    writer.begin(&run.plan, 2, FaultFamily::ClockRate);
+    let changed = || What::ClockChanged { offset_us: 0, rate_ppm: 50_000 };
+    writer.say("app-1", changed()).say("redis-2", changed());
+    writer.touch(&run.plan, 2, "app-1 read its clock");
+    for Event { at_us, node, what, .. } in after {
+        writer.at(*at_us).say(node, what.clone());
+    }
+    writer.history.ended_us = run.history.ended_us;
+    judged(run.plan, writer.history)
 }
 
 /// The same, with a fence: the counter of tokens is lost with the record.
@@ -236,12 +271,35 @@ pub fn replication_lag_fenced() -> Run {
 
 /// A holder stands still beyond its lease and sells what another has sold.
 pub fn pause_beyond_the_lease() -> Run {
-    let pause = FaultKind::Pause { node: "app-1".to_owned(), group: None };
-    let plan = plan(Fence::Off, Micros::from_secs(1), vec![fault(pause, Micros(1_010_000))]);
+    paused_beyond_the_lease(None)
+}
+
+/// The same; and the server stands still from when it has the request on, and has something to do
+/// at this time.
+pub fn a_pause_between_a_request_and_its_reply(touched_us: u64) -> Run {
+    paused_beyond_the_lease(Some(touched_us))
+}
+
+fn paused_beyond_the_lease(server_touched_us: Option<u64>) -> Run {
+    let pause = |node: &str, at| fault(FaultKind::Pause { node: node.to_owned(), group: None }, at);
+    let mut faults = vec![pause("app-1", Micros(1_010_000))];
+    faults.extend(server_touched_us.map(|_| pause("redis-1", Micros(1_000_600))));
+    let plan = plan(Fence::Off, Micros::from_secs(1), faults);
     let mut writer = Writer { lease_us: 1_000_000, ..Writer::default() };
     writer.at(500_000).passes_by("app-3/1", "redis-1");
     writer.at(1_000_000).ask("app-1/1").at(1_000_500).set("redis-1", "app-1/1");
-    writer.at(1_001_000).granted("app-1/1", None).at(1_002_000).read("app-1/1", None, 1);
+    let is_before = |touched_us: u64| touched_us < 1_001_000;
+    if let Some(touched_us) = server_touched_us {
+        writer.at(1_000_600).begin(&plan, 1, FaultFamily::Pause);
+        if is_before(touched_us) {
+            writer.at(touched_us).touch(&plan, 1, "redis-1 had something to do and did not");
+        }
+    }
+    writer.at(1_001_000).granted("app-1/1", None);
+    if let Some(touched_us) = server_touched_us.filter(|touched_us| !is_before(*touched_us)) {
+        writer.at(touched_us).touch(&plan, 1, "redis-1 had something to do and did not");
+    }
+    writer.at(1_002_000).read("app-1/1", None, 1);
     writer.at(1_010_000).begin(&plan, 0, FaultFamily::Pause);
     writer.at(1_032_000).touch(&plan, 0, "app-1 had something to do and did not");
     let (key, owner) = (KEY.into(), "app-1/1".into());

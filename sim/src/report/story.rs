@@ -7,6 +7,8 @@
 mod at_work;
 mod choose;
 mod tell;
+#[cfg(test)]
+mod tests;
 
 use crate::history::{EventId, History};
 use crate::plan::Plan;
@@ -15,12 +17,18 @@ use crate::report::manner::{Charset, Manner};
 use crate::report::subject::Subject;
 use crate::visible::visible;
 
-/// A story has no more steps than this, unless more faults were at work on its parties than
-/// find room in it.
-pub const MOST_STEPS: usize = 12;
+/// So many steps has a story at most of which nothing below wants more.
+const MOST_STEPS: usize = 12;
 /// For so many faults that nothing is blamed on there is room; each one more has its step
 /// beyond the others.
 const ROOM_FOR_FAULTS: usize = 4;
+
+/// How many steps a story has at most: `needed` of them are never left out (what proves the
+/// finding, what its why speaks of, the grants and the faults), and `beside` of those are faults
+/// that nothing is blamed on.
+pub fn most_steps(needed: usize, beside: usize) -> usize {
+    (MOST_STEPS + beside.saturating_sub(ROOM_FOR_FAULTS)).max(needed)
+}
 
 /// What is said beside a step by a sign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,9 +86,10 @@ impl Story {
     pub fn of(history: &History, plan: &Plan, subject: &Subject<'_>) -> Story {
         let (mut chosen, others) = choose::choose(history, subject);
         choose::join_replies(&mut chosen);
-        let most = MOST_STEPS + others.saturating_sub(ROOM_FOR_FAULTS);
+        let needed =
+            |chosen: &[choose::Scene<'_>]| chosen.iter().filter(|scene| scene.weight == 0).count();
         // Of what matters least, the latest goes first: a story needs its beginning.
-        while chosen.len() > most {
+        while chosen.len() > most_steps(needed(&chosen), others) {
             let least = chosen.iter().enumerate().max_by_key(|(n, scene)| (scene.weight, *n));
             let Some((n, _)) = least else { break };
             chosen.remove(n);

@@ -19,10 +19,10 @@ use std::path::Path;
 use lockstorm_interpose::Senses;
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::engine::senses;
-use lockstorm_sim::history::{Event, FaultFamily, What};
+use lockstorm_sim::history::{Event, EventId, FaultFamily, What};
 use lockstorm_sim::hunt::Quarry;
 use lockstorm_sim::plan::{Fence, Seed};
-use lockstorm_sim::report::story::{MOST_STEPS, Story};
+use lockstorm_sim::report::story::{Story, most_steps};
 use lockstorm_sim::report::subject::Subject;
 use lockstorm_sim::report::why;
 use lockstorm_sim::seeds::SeedFile;
@@ -86,7 +86,7 @@ const RULES: [Rule; 43] = [
 /// Whatever the sentence: the faults that are blamed are told, could have mattered,
 /// and did something.
 fn blame_is_told(told: &Told<'_>) {
-    assert!(told.story.steps.len() <= MOST_STEPS);
+    is_as_short_as_it_can_be(told);
     for blamed in &told.blame.faults {
         let kind = &told.plan.faults[blamed.fault].kind;
         let steps = told.story.steps.iter().filter_map(|step| told.history.get(step.event?));
@@ -114,6 +114,35 @@ fn blame_is_told(told: &Told<'_>) {
             ];
             assert!(parts.iter().any(|part| told.why.contains(part)), "{kind:?}: {}", told.why);
         }
+    }
+}
+
+/// What is not needed has a bound, and what proves the finding is told.
+fn is_as_short_as_it_can_be(told: &Told<'_>) {
+    let events = told.story.steps.iter().filter_map(|step| told.history.get(step.event?));
+    let proof: Vec<EventId> =
+        told.finding.events.iter().copied().chain(told.blame.events()).collect();
+    let mechanism = told.blame.mechanism.events();
+    let failover = told.blame.mechanism.failover();
+    let failover = failover.map_or([None, None], |over| [over.down, over.switch]);
+    let is_needed = |event: &&Event| {
+        let is_fault = matches!(event.what, What::FaultBegan { .. } | What::RecordSet { .. });
+        is_fault
+            || proof.contains(&event.id)
+            || mechanism.contains(&event.id)
+            || failover.contains(&Some(event.id))
+    };
+    let is_beside = |event: &&Event| match event.what {
+        What::FaultBegan { fault, .. } => told.blame.faults.iter().all(|of| of.fault != fault),
+        _ => false,
+    };
+    let (needed, beside) =
+        (events.clone().filter(is_needed).count(), events.filter(is_beside).count());
+    assert!(told.story.steps.len() <= most_steps(needed, beside), "{needed} {beside}");
+    let is_act = |event: &&Event| matches!(event.what, What::Effect { .. });
+    let proof = proof.iter().filter_map(|id| told.history.get(*id));
+    for act in proof.filter(is_act) {
+        assert!(told.in_story(act), "{act:?} is proof");
     }
 }
 

@@ -28,14 +28,18 @@ pub struct BlamedFault {
     pub events: Vec<EventId>,
 }
 
-/// A fault as the history tells of it.
+/// A fault as the history tells of it, from its beginning to its end.
 #[derive(Clone, Debug)]
-struct Fact {
-    fault: usize,
-    family: FaultFamily,
+pub(crate) struct Fact {
+    /// Its position in the plan, from 0.
+    pub fault: usize,
+    /// What sort of fault it is.
+    pub family: FaultFamily,
     targets: Vec<Name>,
-    began: (Moment, EventId),
-    touched: Option<(Moment, EventId)>,
+    /// Where it began.
+    pub began: (Moment, EventId),
+    /// Its first effect.
+    pub touched: Option<(Moment, EventId)>,
     ended: Option<Moment>,
 }
 
@@ -45,6 +49,11 @@ impl Fact {
         self.began.0 <= stretch.to
             && self.touched.is_some_and(|(touched, _)| touched <= stretch.to)
             && self.ended.is_none_or(|ended| ended >= stretch.from)
+    }
+
+    /// Whether it strikes `node`.
+    pub fn strikes(&self, node: &Name) -> bool {
+        self.targets.iter().any(|target| is(node, target))
     }
 
     fn blamed(&self, role: &'static str) -> BlamedFault {
@@ -151,6 +160,16 @@ impl Faults {
         all
     }
 
+    /// Those that strike `node` and were at work in `stretch`, in order of their beginning.
+    pub(crate) fn striking<'f>(
+        &'f self,
+        node: &'f Name,
+        stretch: Interval,
+    ) -> impl Iterator<Item = &'f Fact> {
+        let is_it = move |fact: &&Fact| fact.strikes(node) && fact.was_at_work(stretch);
+        self.facts.iter().filter(is_it)
+    }
+
     /// Of the first group that has any: the latest fault that strikes what it must and
     /// was at work in `stretch`.
     pub(super) fn pick(&self, groups: &[Group<'_>], stretch: Interval) -> Option<BlamedFault> {
@@ -159,9 +178,8 @@ impl Faults {
                 if !families.contains(&fact.family) || !fact.was_at_work(stretch) {
                     return None;
                 }
-                let struck = |struck: &&Struck<'_>| {
-                    struck.nodes.iter().all(|node| fact.targets.iter().any(|at| is(node, at)))
-                };
+                let struck =
+                    |struck: &&Struck<'_>| struck.nodes.iter().all(|node| fact.strikes(node));
                 strikes.iter().find(struck).map(|struck| fact.blamed(struck.role))
             })
         })

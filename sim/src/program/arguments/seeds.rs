@@ -42,8 +42,7 @@ pub enum SeedsVerb {
         #[arg(long, default_value = "0x0")]
         seed: Seed,
         /// A plan file (TOML) or a capsule instead of a drawn plan.
-        #[arg(long, value_name = "FILE",
-              conflicts_with_all = ["seed", "scenario", "lock", "fence", "settings", "calm"])]
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "scenario", "draws"])]
         plan: Option<PathBuf>,
         /// Where it belongs.
         #[arg(long, value_enum, default_value_t = ShelfArgument::KnownUnsafe)]

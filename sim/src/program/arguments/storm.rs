@@ -26,7 +26,7 @@ pub struct ChangeArguments {
           help = SETTING, long_help = settings())]
     pub settings: Vec<(String, String)>,
     /// Calm weather: the plans without their faults.
-    #[arg(long)]
+    #[arg(long, overrides_with = "calm")]
     pub calm: bool,
 }
 
@@ -36,8 +36,9 @@ impl ChangeArguments {
         let settings: Vec<(&str, &str)> =
             self.settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         let fence = self.fence.map(FenceArgument::fence);
-        let plan = plan.with_changes(self.lock.as_deref(), fence, &settings)?;
-        Ok(if self.calm { plan.without_faults() } else { plan })
+        // What is not there need not fit to what is changed.
+        let plan = if self.calm { plan.without_faults() } else { plan };
+        plan.with_changes(self.lock.as_deref(), fence, &settings)
     }
 
     /// Whether they say nothing.

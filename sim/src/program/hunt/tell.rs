@@ -117,7 +117,7 @@ fn json_of(setup: &Setup, course: &Course, walk: &Walk<'_>, examined: &[Examined
         ("coverage", json!({ "parts": parts, "cells": cells })),
         ("bound", json!(drawn.bound())),
         ("rests-on", json!(book.rests_on(course))),
-        ("no-pair", json!(book.why_no_pair(course))),
+        ("no-pair", json!(book.why_no_pair(course, setup.shard))),
     ];
     json::hunt_json(&setup.quarry, book.tally.clone(), book.trace(), failures.collect(), &more)
 }
@@ -150,7 +150,7 @@ fn text(
         say("");
         coverage(setup, course, walk, &manner);
     }
-    if let Some(why) = book.why_no_pair(course) {
+    if let Some(why) = book.why_no_pair(course, setup.shard) {
         say(format!("\n{}", labelled("", 0, &why, manner.width)));
     }
     if let Some(confirmed) = table::confirmed(examined.iter().map(Examined::confirmation)) {

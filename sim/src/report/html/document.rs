@@ -13,7 +13,7 @@ use super::source::Source;
 use super::tracks::{self, Bars, FaultBand, Lane, Lanes, time};
 use crate::check::grants::Grants;
 use crate::check::{Finding, Goal, Kind, Verdict};
-use crate::explain::cliff::Rest;
+use crate::explain::cliff::{Rest, Settled};
 use crate::explain::pair::Moment;
 use crate::history::EventId;
 use crate::plan::{capsule, file};
@@ -150,6 +150,7 @@ pub struct CliffFacts {
     pub draws: u32,
     pub points: Vec<CliffPoint>,
     pub decisive: Option<Decisive>,
+    pub gradual: Option<Gradual>,
     pub measures: Vec<Measure>,
     pub nearest: Both,
     pub failing: Option<PairSide>,
@@ -165,6 +166,17 @@ pub struct CliffPoint {
     pub at: u64,
     pub stormy: u32,
     pub calm: u32,
+}
+
+/// The way on which the share rises, at no single event.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "sim/page/src/data.ts has them")]
+pub struct Gradual {
+    pub from: Option<usize>,
+    pub to: usize,
+    pub before: u32,
+    pub after: u32,
+    pub calm: bool,
 }
 
 /// The decisive event.
@@ -399,6 +411,16 @@ impl CliffFacts {
                 after: decisive.after,
                 calm: decisive.rest == Rest::Calm,
             }),
+            gradual: match &explained.cliff.settled {
+                Settled::Gradually(way) => Some(Gradual {
+                    from: way.from,
+                    to: way.to,
+                    before: way.rise.before,
+                    after: way.rise.after,
+                    calm: way.rise.rest == Rest::Calm,
+                }),
+                Settled::By(_) | Settled::NotDecided(_) | Settled::Nowhere => None,
+            },
             measures: (explained.measures.iter())
                 .map(|measure| Measure {
                     flags: measure.flags.clone(),

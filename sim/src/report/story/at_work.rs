@@ -7,8 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::history::event::{ENSEMBLE, is_of_ensemble};
-use crate::history::{AcquireOutcome, Event, EventId, FaultFamily, History, Name, What};
+use crate::check::blame::Faults;
+use crate::check::interval::{Interval, Moment};
+use crate::history::{AcquireOutcome, EventId, FaultFamily, History, Name, What};
 
 /// A fault of the history.
 #[derive(Clone, Copy, Debug)]
@@ -17,40 +18,32 @@ pub(super) struct AtWork {
     pub fault: usize,
     /// What sort of fault it is.
     pub family: FaultFamily,
-    /// Where it began.
-    pub began: EventId,
+    /// Where it first did something.
+    pub touched: EventId,
 }
 
 /// Who must have been struck, and from when to when.
 struct Stretch<'h> {
     node: &'h Name,
-    from: EventId,
-    to: EventId,
+    over: Interval,
 }
 
-/// All of them, in order of their beginnings. `grants` are the applications that the owners'
-/// clients were told of.
+/// All of them, by their beginnings. `grants` are the applications that the owners' clients were
+/// told of.
 pub(super) fn at_work(
     history: &History,
     owners: &BTreeSet<&str>,
     grants: &BTreeSet<EventId>,
     evidence: &BTreeSet<EventId>,
-) -> Vec<AtWork> {
+) -> BTreeMap<EventId, AtWork> {
+    let faults = Faults::of(history);
     let stretches = stretches(history, owners, grants, evidence);
-    let spans = spans(history);
-    let strikes = |span: &Span<'_>, stretch: &Stretch<'_>| {
-        let reaches = |target: &Name| is(stretch.node, target);
-        span.targets.iter().any(|target| reaches(target))
-            && span.touched.is_some_and(|touched| touched <= stretch.to)
-            && span.ended.is_none_or(|ended| ended >= stretch.from)
-    };
-    let struck = spans.iter().filter(|span| stretches.iter().any(|over| strikes(span, over)));
-    struck.map(|span| span.what).collect()
-}
-
-/// Whether what strikes `target` strikes `node`: an ensemble is struck with any of its servers.
-fn is(node: &Name, target: &Name) -> bool {
-    node == target || (**node == *ENSEMBLE && is_of_ensemble(target))
+    let facts = stretches.iter().flat_map(|stretch| faults.striking(stretch.node, stretch.over));
+    let at_work = facts.filter_map(|fact| {
+        let (_, touched) = fact.touched?;
+        Some((fact.began.1, AtWork { fault: fact.fault, family: fact.family, touched }))
+    });
+    at_work.collect()
 }
 
 /// Each holder from its grant to its last act that proves the finding, or else to the end of
@@ -85,47 +78,14 @@ fn stretches<'h>(
             _ => {}
         }
     }
+    let stretch = |node, from, to| {
+        let moment = |id| history.get(id).map(Moment::of);
+        Some(Stretch { node, over: Interval::new(moment(from)?, moment(to)?) })
+    };
     let of_holders = granted.iter().filter_map(|(owner, from)| {
         let node = holders.get(*owner)?;
-        Some(Stretch { node, from: *from, to: acts.get(owner).copied().unwrap_or(end) })
+        stretch(node, *from, acts.get(owner).copied().unwrap_or(end))
     });
-    let of_servers = servers.into_iter().map(|node| Stretch { node, from: first, to: end });
+    let of_servers = servers.into_iter().filter_map(|node| stretch(node, first, end));
     of_holders.chain(of_servers).collect()
-}
-
-/// A fault from its beginning to its end.
-struct Span<'h> {
-    what: AtWork,
-    targets: Vec<&'h Name>,
-    touched: Option<EventId>,
-    ended: Option<EventId>,
-}
-
-fn spans(history: &History) -> Vec<Span<'_>> {
-    let mut spans: Vec<Span<'_>> = Vec::new();
-    for Event { id, node, what, .. } in history.iter() {
-        match what {
-            What::FaultBegan { fault, family, targets, .. } => {
-                let targets = targets.iter().chain([node]).collect();
-                let what = AtWork { fault: *fault, family: *family, began: *id };
-                spans.push(Span { what, targets, touched: None, ended: None });
-            }
-            What::FaultTouched { fault, .. } => {
-                if let Some(span) = latest(&mut spans, *fault) {
-                    span.touched.get_or_insert(*id);
-                }
-            }
-            What::FaultEnded { fault } => {
-                if let Some(span) = latest(&mut spans, *fault) {
-                    span.ended.get_or_insert(*id);
-                }
-            }
-            _ => {}
-        }
-    }
-    spans
-}
-
-fn latest<'s, 'h>(spans: &'s mut [Span<'h>], fault: usize) -> Option<&'s mut Span<'h>> {
-    spans.iter_mut().rev().find(|span| span.what.fault == fault)
 }

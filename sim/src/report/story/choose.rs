@@ -11,9 +11,10 @@ use crate::check::Kind;
 use crate::history::{AcquireOutcome, Attempt, Event, EventId, FaultFamily, History, What};
 use crate::report::subject::Subject;
 
-use super::at_work::at_work;
+use super::at_work::{AtWork, at_work};
 
-/// How much an event matters to a story, 0 for what it cannot be told without.
+/// How much an event matters to a story, 0 for what it cannot be told without and what is never
+/// left out: what proves it, and the faults.
 pub(super) type Weight = u8;
 
 /// An event that was chosen.
@@ -24,8 +25,9 @@ pub(super) struct Scene<'a> {
     /// The reply to the request that `event` applies, where no other event that was
     /// chosen lies between them: the two are told as one step.
     pub reply: Option<&'a Event>,
-    /// Whether it is a fault that began and that nothing is blamed on.
-    pub is_beside: bool,
+    /// Of a fault that changes nothing about what is under way, up to which event: a request
+    /// and a reply before that are told as one step, and it behind them.
+    pub idle_until: Option<EventId>,
 }
 
 /// The events that matter, in order, and how many of them are faults that are told though
@@ -33,9 +35,11 @@ pub(super) struct Scene<'a> {
 pub(super) fn choose<'a>(history: &'a History, subject: &Subject<'_>) -> (Vec<Scene<'a>>, usize) {
     let chooser = Chooser::new(history, subject);
     let weighed = history.iter().filter_map(|event| Some((event, chooser.weigh(event)?)));
-    let scenes = weighed.map(|(event, weight)| {
-        let is_beside = chooser.at_work.contains(&event.id);
-        Scene { event, weight, reply: None, is_beside }
+    let scenes = weighed.map(|(event, weight)| Scene {
+        event,
+        weight,
+        reply: None,
+        idle_until: chooser.idle_until(event),
     });
     (scenes.collect(), chooser.at_work.len())
 }
@@ -50,8 +54,10 @@ struct Chooser<'s> {
     /// The faults that are told and their families, by position in the plan: those that are
     /// blamed …
     faults: BTreeMap<usize, FaultFamily>,
-    /// … and where others began that were at work on a party or its server meanwhile.
-    at_work: BTreeSet<EventId>,
+    /// … and, by their beginnings, others that were at work on a party or its server meanwhile.
+    at_work: BTreeMap<EventId, AtWork>,
+    /// Whose clocks those faults changed.
+    clocks: BTreeSet<&'s str>,
     /// Of each owner, the application that its client was told of.
     applied: BTreeSet<EventId>,
     /// From the first application, or the failover before it, to the last piece of
@@ -63,7 +69,7 @@ struct Chooser<'s> {
 }
 
 impl<'s> Chooser<'s> {
-    fn new(history: &History, subject: &Subject<'s>) -> Self {
+    fn new(history: &'s History, subject: &Subject<'s>) -> Self {
         let key = subject.key();
         let owners: BTreeSet<&str> = subject.owners().into_iter().collect();
         let blamed = subject.blame().faults.iter().map(|fault| (fault.fault, fault.family));
@@ -76,8 +82,8 @@ impl<'s> Chooser<'s> {
         let all = subject.evidence();
         let evidence: BTreeSet<EventId> = all.iter().filter(|id| !is_books(id)).copied().collect();
         let mut others = at_work(history, &owners, &applied, &evidence);
-        others.retain(|other| !faults.contains_key(&other.fault));
-        faults.extend(others.iter().map(|other| (other.fault, other.family)));
+        others.retain(|_, other| !faults.contains_key(&other.fault));
+        faults.extend(others.values().map(|other| (other.fault, other.family)));
         let mechanism = &subject.blame().mechanism;
         let mut told: BTreeSet<EventId> = mechanism.events().into_iter().collect();
         let failover = mechanism.failover();
@@ -91,8 +97,9 @@ impl<'s> Chooser<'s> {
             owners,
             evidence,
             told,
+            clocks: changed_clocks(history, &faults),
             faults,
-            at_work: others.iter().map(|other| other.began).collect(),
+            at_work: others,
             applied,
             window: (first, last),
             said: said(history),
@@ -110,10 +117,7 @@ impl<'s> Chooser<'s> {
         if self.told.contains(&event.id) && !self.is_of_fault(event) {
             return Some(0);
         }
-        match self.evidence.contains(&event.id) {
-            true => Some(weight.map_or(1, |weight| weight.min(1))),
-            false => weight,
-        }
+        if self.evidence.contains(&event.id) { Some(0) } else { weight }
     }
 
     fn is_owner(&self, owner: &str) -> bool {
@@ -196,7 +200,8 @@ impl<'s> Chooser<'s> {
             What::MasterSwitched { .. } if self.said.contains(&event.id) => Some(3),
             What::LeaderElected { .. } | What::Leading { .. } => Some(4),
             What::SteppedDown { .. } => Some(5),
-            What::BroadcastBroken { .. } => Some(0),
+            // The one that is the finding proves it.
+            What::BroadcastBroken { .. } => Some(1),
             What::SessionExpired { records, .. } => {
                 let is_of_party = records.iter().any(|(_, owner)| self.is_owner(owner));
                 Some(if is_of_party { 1 } else { 5 })
@@ -206,18 +211,43 @@ impl<'s> Chooser<'s> {
         }
     }
 
-    /// Whether it is a clock's change that a blamed fault, which is told, brought about.
+    /// Whether it is a clock's change that a fault which is told brought about.
     fn is_of_fault(&self, event: &Event) -> bool {
-        use FaultFamily::{ClockFreeze, ClockRate, ClockSlew, ClockStep};
-        let is_of_clock = |family: &FaultFamily| {
-            matches!(family, ClockFreeze | ClockRate | ClockSlew | ClockStep)
-        };
-        matches!(event.what, What::ClockChanged { .. }) && self.faults.values().any(is_of_clock)
+        matches!(event.what, What::ClockChanged { .. }) && self.clocks.contains(&*event.node)
+    }
+
+    /// That a stall met something belongs behind it, and so does a fault that nothing is blamed
+    /// on until it did something.
+    fn idle_until(&self, event: &Event) -> Option<EventId> {
+        match &event.what {
+            What::FaultTouched { fault, .. } => {
+                let is_stall = self.faults.get(fault) == Some(&FaultFamily::ReplicationStall);
+                is_stall.then_some(EventId(u64::MAX))
+            }
+            _ => self.at_work.get(&event.id).map(|fault| fault.touched),
+        }
     }
 
     fn is_within(&self, event: &Event) -> bool {
         (self.window.0..=self.window.1).contains(&event.id)
     }
+}
+
+/// The nodes whose clocks those of `faults` strike that are about clocks.
+fn changed_clocks<'h>(
+    history: &'h History,
+    faults: &BTreeMap<usize, FaultFamily>,
+) -> BTreeSet<&'h str> {
+    use FaultFamily::{ClockFreeze, ClockRate, ClockSlew, ClockStep};
+    let is_of_clock =
+        |family: &FaultFamily| matches!(family, ClockFreeze | ClockRate | ClockSlew | ClockStep);
+    let struck = history.iter().filter_map(|event| match &event.what {
+        What::FaultBegan { fault, targets, .. } if faults.get(fault).is_some_and(is_of_clock) => {
+            Some(targets.iter().chain([&event.node]))
+        }
+        _ => None,
+    });
+    struck.flatten().map(|node| &**node).collect()
 }
 
 /// Of what several sentinels say alike: of giving up on a master the word of whoever was
@@ -269,18 +299,16 @@ pub(super) fn told_applications(history: &History, owners: &BTreeSet<&str>) -> B
 }
 
 /// Tells a request and its reply as one where nothing that was chosen lies between:
-/// the acquire with its application, the release with the record's deletion.
+/// the acquire with its application, the release with the record's deletion. A fault that began
+/// between them and did nothing until the reply is told behind both.
 pub(super) fn join_replies(scenes: &mut Vec<Scene<'_>>) {
     let mut n = 0;
     while n + 1 < scenes.len() {
-        // What a fault did to the request belongs behind the two, and so does one that began
-        // meanwhile and changed nothing about them.
-        let is_behind = |scene: &Scene<'_>| {
-            scene.is_beside || matches!(scene.event.what, What::FaultTouched { .. })
-        };
-        let between = scenes[n + 1..].iter().take_while(|scene| is_behind(scene)).count();
-        let reply = scenes.get(n + 1 + between).map(|scene| &scene.event.what);
-        let joins = match (&scenes[n].event.what, reply) {
+        let idle = scenes[n + 1..].iter().map_while(|scene| scene.idle_until);
+        let (between, until) = idle
+            .fold((0, EventId(u64::MAX)), |(between, until), idle| (between + 1, until.min(idle)));
+        let reply = scenes.get(n + 1 + between).filter(|reply| reply.event.id < until);
+        let joins = match (&scenes[n].event.what, reply.map(|reply| &reply.event.what)) {
             (What::RecordSet { owner, .. }, Some(What::AcquireReturned { attempt, .. }))
             | (What::RecordReleased { owner, .. }, Some(What::ReleaseReturned { attempt, .. })) => {
                 attempt.to_string() == **owner

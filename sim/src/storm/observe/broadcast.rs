@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn each_broken_promise_is_told() {
+    fn an_order_that_is_broken_is_told() {
         let two = [(A, applied(1, b"x")), (B, applied(1, b"y"))];
         assert_eq!(breaks(&two), ["0x1 is two different transactions"]);
         let again = [(A, applied(2, b"x")), (A, applied(2, b"x"))];
@@ -239,6 +239,10 @@ mod tests {
             (A, applied(3, b"3")),
         ];
         assert_eq!(breaks(&gap), ["0x2 was left out before 0x3"]);
+    }
+
+    #[test]
+    fn what_nobody_decided_is_told() {
         let log = &[1, 2];
         let kept = |lost| {
             let (leader, means) = (2, Means::Truncation);
@@ -269,6 +273,10 @@ mod tests {
         };
         assert_eq!(breaks(&long(&[3])), [""; 0]);
         assert_eq!(breaks(&long(&[1, 2, 3])), [""; 0]);
+    }
+
+    #[test]
+    fn a_leader_that_must_not_be_is_told() {
         let rivals =
             [(A, Observation::Leading { epoch: 1 }), (B, Observation::Leading { epoch: 1 })];
         assert_eq!(breaks(&rivals), ["epoch 1 has two leaders, zk-1 and zk-2"]);
@@ -280,6 +288,20 @@ mod tests {
         ];
         let expected = "a client was answered for 0x5, and the new leader's log ends with 0x4";
         assert_eq!(breaks(&lost), [expected]);
+        let of_second = 2 << 32;
+        let late = [
+            (A, Observation::Logged { zxid: 5 }),
+            (A, Observation::Leading { epoch: 2 }),
+            (A, Observation::Logged { zxid: of_second }),
+            (A, Observation::Acknowledged { zxid: of_second, session: 1, xid: 1, code: 0 }),
+            (B, Observation::Logged { zxid: 5 }),
+            (B, Observation::Leading { epoch: 1 }),
+        ];
+        assert_eq!(breaks(&late), [""; 0]);
+    }
+
+    #[test]
+    fn what_was_decided_and_is_cut_off_is_told() {
         // A leader's log is cut at what it has applied; the rest is sent again.
         let cut = |zxid, lost| {
             let means = Means::Truncation;
@@ -294,15 +316,5 @@ mod tests {
         assert_eq!(breaks(&cut(2, &[2])), [""; 0]);
         let expected = "0x2, which was decided, was cut off from a server's log";
         assert_eq!(breaks(&cut(1, &[2])), [expected]);
-        let of_second = 2 << 32;
-        let late = [
-            (A, Observation::Logged { zxid: 5 }),
-            (A, Observation::Leading { epoch: 2 }),
-            (A, Observation::Logged { zxid: of_second }),
-            (A, Observation::Acknowledged { zxid: of_second, session: 1, xid: 1, code: 0 }),
-            (B, Observation::Logged { zxid: 5 }),
-            (B, Observation::Leading { epoch: 1 }),
-        ];
-        assert_eq!(breaks(&late), [""; 0]);
     }
 }

@@ -1,0 +1,89 @@
+//! Is what a hunt says of pairs that it did not try so?
+
+use std::sync::Arc;
+
+use super::*;
+use crate::engine::event::EventEngine;
+use crate::hunt::course::Seeds;
+use crate::plan::Seed;
+
+/// A hunt for pairs that went so far, or this shard of it; each single fault `showed` something
+/// and broke nothing.
+fn hunted(fence: Fence, runs: u64, shard: Option<Shard>, showed: bool) -> (Course, Book) {
+    let quarry = Quarry::new("redis-single", "redis", fence);
+    let seeds = Seeds { first: Seed(7), calm: Seed(7) };
+    let (engine, strategy) = (Arc::new(EventEngine), Strategy::Pairs);
+    let mut course = Course::new(&quarry, engine, strategy, seeds, Some(runs), false).unwrap();
+    let mut book = Book::default();
+    loop {
+        let round = course.next_round().unwrap();
+        if round.is_empty() {
+            return (course, book);
+        }
+        for step in
+            round.iter().filter(|step| course.is_of(step, shard)).cloned().collect::<Vec<_>>()
+        {
+            let lost = Summary::lost(step.task.seed(), String::new());
+            let faults_showed = u64::from(showed);
+            let summary = Summary { verdict: Verdict::Safe, faults_showed, trouble: None, ..lost };
+            course.note(&step, &summary);
+            book.add(&course, &step, &summary);
+        }
+    }
+}
+
+/// How many single faults there are, and how many runs come before the first pair.
+fn before_pairs() -> (u64, u64) {
+    let (course, _) = hunted(Fence::Off, 1, None, true);
+    let singles = course.trials().len() as u64;
+    (singles, singles + course.survey().unwrap().calm.len() as u64)
+}
+
+#[test]
+fn why_no_pair_was_tried_is_told_with_what_helps() {
+    let (singles, before) = before_pairs();
+    let why = |fence, runs, showed| {
+        let (course, book) = hunted(fence, runs, None, showed);
+        book.why_no_pair(&course, None)
+    };
+    let told = why(Fence::Off, before - 1, true).unwrap();
+    let (tried, all) = (grouped(singles - 1), grouped(singles));
+    assert!(told.contains(&format!("{tried} of {all} were tried")), "{told}");
+    assert!(told.ends_with(&format!("give it more than --seeds {before}")), "{told}");
+    // What is proposed helps.
+    assert_eq!(why(Fence::Off, before + 1, true), None);
+
+    let told = why(Fence::Off, before + 1, false).unwrap();
+    assert!(told.ends_with("(--set duration=20s) or a full fence leaves more to pair"), "{told}");
+    let told = why(Fence::Full, before + 1_000, false).unwrap();
+    assert!(told.ends_with("(--set duration=20s) leaves more to pair"), "{told}");
+
+    let (course, book) = hunted(Fence::Off, before, None, true);
+    let told = book.why_no_pair(&course, None).unwrap();
+    assert!(course.pairs() > 0);
+    let left = counted(course.pairs(), "pair");
+    assert!(told.contains(&format!("took all there was, and {left} are left")), "{told}");
+    let enough = before + course.pairs();
+    assert!(told.ends_with(&format!("give it up to --seeds {enough}")), "{told}");
+}
+
+#[test]
+fn a_shard_speaks_of_its_own_pairs() {
+    let (_, before) = before_pairs();
+    // The first pair is the step of number `before`; this shard's is three later.
+    let shard = Shard { index: (before + 3) % 10 + 1, of: 10 };
+    for runs in [before, before + 1, before + 3] {
+        let (course, book) = hunted(Fence::Off, runs, Some(shard), true);
+        let told = book.why_no_pair(&course, Some(shard)).unwrap();
+        assert!(told.contains("the first that is this shard's was not reached"), "{told}");
+        assert!(told.ends_with(&format!("give it --seeds {} or more", before + 4)), "{told}");
+    }
+    let (course, book) = hunted(Fence::Off, before + 4, Some(shard), true);
+    assert_eq!(book.why_no_pair(&course, Some(shard)), None);
+    // Of more shards than there are pairs, some have none.
+    let pairs = course.pairs();
+    let shard = Shard { index: before, of: before + 2 * pairs };
+    let (course, book) = hunted(Fence::Off, before + 5, Some(shard), true);
+    let told = book.why_no_pair(&course, Some(shard)).unwrap();
+    assert!(told.contains("fall to other shards"), "{told}");
+}
