@@ -105,7 +105,8 @@ impl Pipeline {
                 self.waiting.remove(&queue);
                 None
             }
-            Some(request) if waits(request.kind) => None,
+            // What was refused before it had a number is answered like a read.
+            Some(request) if request.refused.is_none() && waits(request.kind) => None,
             Some(_) => waiting.pop_front(),
         }
     }
@@ -415,5 +416,33 @@ fn finish(shared: &Shared, state: &mut State, request: &Request, code: Code, bod
     state.statistics.sent += 1;
     if request.kind == kind::CLOSE_SESSION {
         client.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_write_goes_with_the_reads_and_nothing_waits_behind_it() {
+        let mut pipeline = Pipeline::default();
+        let write = |xid| Request { xid, ..Request::internal(1, kind::CREATE, Bytes::new()) };
+        let refused = Request {
+            refused: Some(Code::MARSHALLING),
+            ..Request::internal(1, kind::RECONFIG, Bytes::new())
+        };
+        pipeline.push_write(1, write(1));
+        assert!(pipeline.push_read(1, refused).is_none(), "a write is before it");
+        pipeline.push_write(1, write(2));
+        let take_read = |pipeline: &mut Pipeline| {
+            pipeline.take_read(1, kind::is_write).map(|request| request.kind)
+        };
+        assert_eq!(take_read(&mut pipeline), None);
+        assert_eq!(pipeline.take_write(1, 1).map(|(_, request)| request.xid), Some(1));
+        assert_eq!(take_read(&mut pipeline), Some(kind::RECONFIG));
+        assert_eq!(take_read(&mut pipeline), None);
+        assert_eq!(pipeline.take_write(1, 2).map(|(_, request)| request.xid), Some(2));
+        assert_eq!(take_read(&mut pipeline), None);
+        assert!(pipeline.waiting.is_empty());
     }
 }
