@@ -10,7 +10,7 @@ mod writing;
 
 use assert_cmd::Command;
 
-pub fn lockstorm(arguments: &[&str]) -> (i32, String, String) {
+fn lockstorm(arguments: &[&str]) -> (i32, String, String) {
     let output = Command::cargo_bin("lockstorm")
         .unwrap()
         .args(arguments)
@@ -26,11 +26,11 @@ pub fn lockstorm(arguments: &[&str]) -> (i32, String, String) {
 }
 
 /// The trace hash in a run's, or a hunt's, JSON; it must be there.
-pub fn trace(document: &serde_json::Value) -> String {
+fn trace(document: &serde_json::Value) -> String {
     document["trace"].as_str().expect("a trace hash").to_owned()
 }
 
-pub fn plan_file(text: &str) -> tempfile::NamedTempFile {
+fn plan_file(text: &str) -> tempfile::NamedTempFile {
     let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
     std::fs::write(file.path(), text).unwrap();
     file
