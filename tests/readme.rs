@@ -30,6 +30,19 @@ fn the_plan_in_the_readme_loses_the_lock_and_oversells_on_both_engines() {
     }
 }
 
+#[test]
+fn the_own_lock_in_the_readme_is_the_one_of_the_example() {
+    let example = include_str!("../examples/own-lock/tests/storm.rs");
+    let (_, code) = example.split_once("\n\n").unwrap();
+    let (code, _) = code.split_once("\nmod hasty").unwrap();
+    let book = include_str!("../docs/book/src/your-lock.md");
+    for page in READMES.into_iter().chain([book]) {
+        assert!(page.contains(code.trim_end()));
+    }
+    let body = code.split_once("fn two_buyers").unwrap().1;
+    assert!(body.lines().count() <= 15);
+}
+
 /// The README's snippet, word for word but for its imports.
 #[test]
 fn a_fully_fenced_stock_sells_nothing_twice() {

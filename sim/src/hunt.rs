@@ -1,7 +1,7 @@
 //! Hunting: many seeds of one storm, over worker processes.
 //!
 //! Order of things: [`Quarry`] says which storm; [`worker`] is what a worker process
-//! does, watched by its [`watchdog`], [`process`] how it is started and heard; [`pack`] keeps the workers busy and
+//! does, watched by its [`watchdog`](crate::storm::watchdog), [`process`] how it is started and heard; [`pack`] keeps the workers busy and
 //! gives their results in the order of the seeds, so that nothing depends on how many
 //! there are; [`examine`] repeats each failure in a fresh process and asks turmoil
 //! about it; [`smaller`] has what is kept shrunk there. [`proportion`] says what counts are
@@ -23,7 +23,6 @@ pub mod proportion;
 pub mod rank;
 pub mod single;
 pub mod smaller;
-pub mod watchdog;
 pub mod worker;
 
 use serde::{Deserialize, Serialize};

@@ -9,6 +9,7 @@
 //! - [`fault`]: what goes wrong.
 //! - [`planted`]: locks with bugs, and their mended twins.
 //! - [`storm`]: a plan set on a stage, run, judged; the builder for tests.
+//! - [`own`]: a test's own lock, and what its clients do inside it.
 //! - [`history`]: what happened.
 //! - [`check`]: what is to be thought of it.
 //! - [`report`]: telling people.
@@ -33,6 +34,7 @@ pub mod history;
 pub mod hunt;
 pub mod lesson;
 pub mod matrix;
+pub mod own;
 pub mod plan;
 pub mod planted;
 #[cfg(feature = "proptest")]

@@ -4,7 +4,7 @@
 //! [`scene`] builds the nodes, [`client`] is what they do ([`cancelling`] drops it
 //! half-way, [`beside`] has several buyers do it), [`locks`] what they do it with, [`observe`] writes down what servers see, [`conductor`] strikes and ends,
 //! [`anchors`] finds events by name, [`mod@reseed`] tries other futures of one past,
-//! [`place`] tells outsiders where it is, [`mod@abreast`] makes several runs at once.
+//! [`place`] tells outsiders where it is, [`watchdog`] ends one that does not come back, [`mod@abreast`] makes several runs at once.
 //! [`builder`] is the door for tests.
 
 pub mod abreast;
@@ -28,6 +28,7 @@ pub mod reseed;
 pub mod scene;
 mod sentinels;
 pub mod shop;
+pub mod watchdog;
 
 use std::sync::Arc;
 

@@ -36,11 +36,13 @@ pub enum Goal {
     SoldOut,
     /// The resource refused an operation.
     FenceRefused,
+    /// Somebody did something to the resource that the lock guards.
+    ResourceTouched,
 }
 
 impl Goal {
     /// All of them.
-    pub const ALL: [Goal; 11] = [
+    pub const ALL: [Goal; 12] = [
         Goal::Handover,
         Goal::FaultTookEffect,
         Goal::GrantInStorm,
@@ -52,6 +54,7 @@ impl Goal {
         Goal::HolderDied,
         Goal::SoldOut,
         Goal::FenceRefused,
+        Goal::ResourceTouched,
     ];
 
     /// Its stable name.
@@ -68,6 +71,7 @@ impl Goal {
             Goal::HolderDied => "holder-died",
             Goal::SoldOut => "sold-out",
             Goal::FenceRefused => "fence-refused",
+            Goal::ResourceTouched => "resource-touched",
         }
     }
 
@@ -151,6 +155,7 @@ impl Goals {
             Goal::HolderDied => holder_died(case),
             Goal::SoldOut => seen.sold_out,
             Goal::FenceRefused => seen.refused,
+            Goal::ResourceTouched => seen.touched,
         };
         let is_owed = |goal: Goal| match goal {
             // A history of sales without any lock is one of the stock alone.
@@ -230,12 +235,14 @@ struct Seen {
     renewed: bool,
     sold_out: bool,
     healed: bool,
+    touched: bool,
 }
 
 impl Seen {
     fn of(case: &Case<'_>) -> Seen {
         let mut seen = Seen::default();
         for event in case.history.iter() {
+            seen.touched |= matches!(event.what, What::Effect { .. });
             match &event.what {
                 What::Effect { accepted: false, .. } => seen.refused = true,
                 What::Effect { operation: StockOperation::Sell { .. }, .. } => seen.sold = true,

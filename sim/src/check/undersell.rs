@@ -53,7 +53,7 @@ fn watch<'a>(case: &Case<'a>) -> (Takings, Vec<&'a Event>) {
             What::OrderReturned { answer: OrderAnswer::SoldOut, .. } => refusals.push(event),
             What::Effect { operation, accepted: true, .. } => match operation {
                 StockOperation::Read { left: 0, .. } => refusals.push(event),
-                StockOperation::Read { .. } => {}
+                StockOperation::Read { .. } | StockOperation::Act { .. } => {}
                 StockOperation::Sell { unit, .. } => takings.take(*unit, event, false),
                 StockOperation::Reserve { unit, .. } => takings.take(*unit, event, true),
                 StockOperation::Cancel { unit, .. } => {

@@ -97,6 +97,7 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("holder-died", "holder died", "持有者死亡"),
     ("sold-out", "sold out", "售罄"),
     ("fence-refused", "fence refused", "栅栏拒绝"),
+    ("resource-touched", "resource touched", "触及资源"),
 ];
 
 /// What people call the thing of this stable name; the name itself when it is

@@ -51,6 +51,7 @@ pub fn name(event: &Event) -> Option<String> {
                 StockOperation::Sell { unit, .. } => format!("sells unit {unit}"),
                 StockOperation::Reserve { unit, .. } => format!("reserves unit {unit}"),
                 StockOperation::Cancel { unit, .. } => format!("gives unit {unit} back"),
+                StockOperation::Act { name } => format!("does `{name}`"),
             };
             let refused = if *accepted { "" } else { ", and is refused" };
             format!("{owner} {what}{refused}")

@@ -98,6 +98,11 @@ pub enum StockOperation {
         /// The order's name.
         order: Name,
     },
+    /// Something else that is done to the resource, in a test's own words.
+    Act {
+        /// What.
+        name: Name,
+    },
 }
 
 /// How a renewal came back to the client's code.

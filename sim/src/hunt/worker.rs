@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::watchdog::Watchdog;
 use super::{Quarry, Summary, Task};
 use crate::plan::{Plan, file};
 use crate::shrink::{Limits, shrink_with};
@@ -17,6 +16,7 @@ use crate::storm::confirm::{self, Confirmation};
 use crate::storm::locks::{self, LockFactory};
 use crate::storm::place::place;
 use crate::storm::repeat::Report;
+use crate::storm::watchdog::Watchdog;
 use crate::storm::{engine, run};
 
 /// What is asked of a worker.

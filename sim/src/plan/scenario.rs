@@ -148,6 +148,16 @@ pub enum Needs {
 /// The lock that some of the clients take as readers, beside others that write.
 pub const READ_LOCK: &str = "zookeeper-read";
 
+/// A lock that a test brings itself: no program can build it, so it is in no list.
+pub const OWN_LOCK: LockKind = LockKind {
+    name: "own",
+    english: "a test's own lock, built by that test",
+    chinese: "测试自带的锁，由测试代码构建",
+    tokens: true,
+    records: true,
+    needs: Needs::Nothing,
+};
+
 /// All locks.
 pub const LOCKS: &[LockKind] = &[
     LockKind {
@@ -342,6 +352,9 @@ pub fn find(name: &str) -> Result<&'static Scenario, Complaint> {
 /// # Errors
 /// A complaint with the known names.
 pub fn find_lock(name: &str) -> Result<&'static LockKind, Complaint> {
+    if name == OWN_LOCK.name {
+        return Ok(&OWN_LOCK);
+    }
     // A planted bug is known by its name and listed only to whoever names one.
     let known = if name.contains('/') { PLANTED } else { LOCKS };
     known

@@ -11,6 +11,7 @@ mod nondeterminism;
 
 use crate::check::{Judgement, Kind, Language, Mechanism, Verdict};
 use crate::history::{History, What};
+use crate::plan::scenario::OWN_LOCK;
 use crate::plan::{ClockPlan, Plan, Ppm, SignedMicros};
 use crate::report::layout::{counted, fold, grouped, labelled, width};
 use crate::report::manner::{Charset, Manner};
@@ -144,6 +145,10 @@ impl<'m> Block<'m> {
             for (n, fact) in connections.facts().into_iter().enumerate() {
                 self.fact(if n == 0 { "pools" } else { "" }, &[fact]);
             }
+        }
+        if plan.lock.name == OWN_LOCK.name && !run.setting.lock_has_records {
+            let told = "none was seen at a server: judged by beliefs and effects alone";
+            self.fact("records", &[told.to_owned()]);
         }
         if let Some(timers) = timers::did_not_follow(plan) {
             self.fact("timers", &[timers.to_string()]);

@@ -38,7 +38,10 @@ pub fn position(event: &Event) -> Option<(&str, u32, Operation, Phase)> {
         What::RecordReplicated { owner, .. } => at_owner(owner, Acquire, Replicated),
         What::RecordReleased { owner, .. } => at_owner(owner, Release, Applied),
         What::Effect { owner, operation, .. } => match operation {
-            StockOperation::Read { .. } => at_owner(owner, Read, Applied),
+            // What a section of a test's own does first is its look at the resource.
+            StockOperation::Read { .. } | StockOperation::Act { .. } => {
+                at_owner(owner, Read, Applied)
+            }
             StockOperation::Sell { .. } => at_owner(owner, Sell, Applied),
             StockOperation::Reserve { .. } | StockOperation::Cancel { .. } => None,
         },

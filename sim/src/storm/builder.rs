@@ -8,27 +8,38 @@
 //!
 //! [`Storm::run`] panics with a block that says what happened, why, and with which
 //! one line it happens again; [`Storm::outcome`] only counts. The environment can
-//! narrow a storm: `LOCKSTORM_SEED` to one seed, `LOCKSTORM_SEEDS` to a number of
-//! them, `LOCKSTORM_ENGINE` to an engine; or have it go on (`LOCKSTORM_FOR`) and keep the
-//! plan of what fails (`LOCKSTORM_OUT`); see [`super::environment`].
+//! narrow a storm: `LOCKSTORM_SEED` to one seed, `LOCKSTORM_PLAN` to one plan,
+//! `LOCKSTORM_SEEDS` to a number of seeds, `LOCKSTORM_ENGINE` to an engine; or have it go on
+//! (`LOCKSTORM_FOR`) and keep the plan of what fails (`LOCKSTORM_OUT`); see
+//! [`super::environment`].
 
 use std::collections::BTreeMap;
+use std::future::Future;
+use std::io::Write as _;
+use std::ops::ControlFlow;
+use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::confirm::confirm;
 use super::environment::Environment;
 use super::locks::{self, LockFactory};
-use super::repeat::{self, Repetition};
+use super::place::place;
+use super::repeat::{self, Repetition, Site, Tested};
+use super::watchdog::Watchdog;
 use super::{Run, engine, run_with};
 use crate::check::{Kind, Verdict};
 use crate::engine::Engine;
-use crate::plan::scenario::default_lock;
-use crate::plan::{Fence, Plan, PlanError, Seed, file};
+use crate::own::section::Section;
+use crate::own::{self, Failure, Inside, Node, OwnLock};
+use crate::plan::scenario::{LockKind, OWN_LOCK, default_lock, find_lock};
+use crate::plan::{Fence, Plan, PlanError, Seed, capsule, file};
 use crate::report::Tally;
-use crate::report::block::{Failure, failure_block};
+use crate::report::block::{Failure as Told, failure_block};
 use crate::report::html::{Source, pages};
+use crate::report::layout::counted;
+use crate::shrink::{Limits, Progress, Shrunk, shrink_with};
 use crate::whole_file;
 
 /// A storm to be run by a test.
@@ -45,7 +56,18 @@ pub struct Storm {
     settings: Vec<(String, String)>,
     plan: Option<Plan>,
     factory: LockFactory,
+    section: Option<Section>,
+    /// Where in the test's code what is under test was brought in, if it is not ours.
+    site: Option<Site>,
+    replays: u32,
+    limit: Duration,
 }
+
+/// How long a run may take, of real time, unless the storm says otherwise.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// How many runs a failure is shrunk with, unless the storm says otherwise.
+const REPLAYS: u32 = 100;
 
 /// What a storm over many seeds came to.
 #[derive(Debug)]
@@ -120,6 +142,10 @@ impl Storm {
             settings: Vec::new(),
             plan: None,
             factory: Arc::new(locks::build),
+            section: None,
+            site: None,
+            replays: REPLAYS,
+            limit: LIMIT,
         }
     }
 
@@ -141,8 +167,56 @@ impl Storm {
 
     /// With a lock of the caller's own, built on each client's node.
     #[must_use]
+    #[track_caller]
     pub fn lock_with(mut self, factory: LockFactory) -> Self {
+        self.site = Some(Location::caller());
         self.factory = factory;
+        self
+    }
+
+    /// With a test's own lock, which `build` makes on the node of each client; see
+    /// [`own`](crate::own).
+    #[must_use]
+    #[track_caller]
+    pub fn own_lock<L, F, B>(mut self, build: B) -> Self
+    where
+        L: OwnLock,
+        F: Future<Output = Result<L, Failure>> + Send + 'static,
+        B: Fn(Node) -> F + Send + Sync + 'static,
+    {
+        self.site = Some(Location::caller());
+        OWN_LOCK.name.clone_into(&mut self.lock);
+        self.factory = own::factory(build);
+        self
+    }
+
+    /// With this done inside, by each client each time, in place of selling a unit; see
+    /// [`Inside::effect`].
+    #[must_use]
+    #[track_caller]
+    pub fn section<F, R>(mut self, run: R) -> Self
+    where
+        F: Future<Output = Result<(), Failure>> + Send + 'static,
+        R: Fn(Inside) -> F + Send + Sync + 'static,
+    {
+        self.site = Some(Location::caller());
+        self.section = Some(Section::new(run));
+        self
+    }
+
+    /// Shrinks what fails with at most so many runs before it is told; 0 tells it as it was
+    /// drawn. Unless set, 100.
+    #[must_use]
+    pub fn shrink(mut self, replays: u32) -> Self {
+        self.replays = replays;
+        self
+    }
+
+    /// Ends the process, and says where the run is, when one run takes longer than this of real
+    /// time: its thread is blocked. Unless set, five minutes.
+    #[must_use]
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
         self
     }
 
@@ -206,8 +280,13 @@ impl Storm {
     pub fn run(self) {
         let outcome = self.outcome();
         if let Some((index, run)) = outcome.failure() {
-            let block = self.block(run, Some((*index, outcome.runs)));
-            match Environment::get().out.as_deref().map(|folder| keep(folder, &run.plan)) {
+            let position = Some((*index, outcome.runs));
+            let shrunk = self.shrunk(run);
+            let (block, plan) = match &shrunk {
+                Some(shrunk) => (self.shrunk_block(run, shrunk), shrunk.plan()),
+                None => (self.block(run, position), &run.plan),
+            };
+            match Environment::get().out.as_deref().map(|folder| keep(folder, plan)) {
                 None => panic!("{block}"),
                 Some(Ok(path)) => panic!("{block}\n  plan        {}", path.display()),
                 Some(Err(error)) => panic!("{block}\n  LOCKSTORM_OUT: {error}"),
@@ -222,7 +301,8 @@ impl Storm {
     /// When the storm is not well formed.
     #[track_caller]
     pub fn outcome(&self) -> Outcome {
-        repeat::serve(&self.factory);
+        let tested = self.under_test();
+        repeat::serve(&tested);
         assert!(self.count() > 0, "a storm over no seeds tests nothing: ask for at least one");
         let mut outcome = Outcome {
             runs: 0,
@@ -235,14 +315,17 @@ impl Storm {
         };
         let engine = self.engine_or_panic();
         let until = self.until();
+        let watchdog = Watchdog::start(stands_still);
         for index in 0.. {
             if index >= self.count() && until.is_none_or(|until| until <= now()) {
                 break;
             }
             let plan = self.plan_at(index);
-            let mut run = run_with(&plan, engine.as_ref(), &self.factory);
+            watchdog.begin(self.limit);
+            let mut run = run_with(&plan, engine.as_ref(), &tested.factory);
+            watchdog.end();
             if self.twice
-                && let Repetition::Differs { .. } = repeat::twice(&run, &self.factory)
+                && let Repetition::Differs { .. } = repeat::twice(&run, &tested)
             {
                 run.judgement.verdict = Verdict::Nondeterminism;
             }
@@ -254,24 +337,30 @@ impl Storm {
     /// The failure block of one of this storm's runs: repeated in a fresh process,
     /// asked about under turmoil, told; below it the files that `LOCKSTORM_REPORT` asks for.
     pub fn block(&self, run: &Run, position: Option<(u64, u64)>) -> String {
-        let repetition = repeat::twice(run, &self.factory);
+        self.block_with(run, position, &self.reproduce(run))
+    }
+
+    fn block_with(&self, run: &Run, position: Option<(u64, u64)>, reproduce: &str) -> String {
+        let tested = self.under_test();
+        let factory = &tested.factory;
+        let repetition = repeat::twice(run, &tested);
         let confirmation = match (&repetition, run.judgement.verdict) {
             (Repetition::Differs { .. }, _) => None,
-            (_, Verdict::Violation) => Some(confirm(run, &self.factory)),
+            (_, Verdict::Violation) => Some(confirm(run, factory)),
             _ => None,
         };
-        let failure = Failure {
+        let failure = Told {
             run,
             position,
             repetition: Some(&repetition),
             confirmation: confirmation.as_ref(),
-            reproduce: &self.reproduce(run),
+            reproduce,
         };
         let mut block = failure_block(&failure);
         let environment = Environment::get();
         if !environment.reports.is_empty() {
-            let shown = super::with_asides(run, &self.factory);
-            let failure = Failure { run: shown.as_ref().unwrap_or(run), ..failure };
+            let shown = super::with_asides(run, factory);
+            let failure = Told { run: shown.as_ref().unwrap_or(run), ..failure };
             for line in pages::written(environment, &Source::of_run(&failure)) {
                 block.push_str(&format!("\n{line}"));
             }
@@ -279,8 +368,70 @@ impl Storm {
         block
     }
 
+    /// What is put through the storm.
+    ///
+    /// # Panics
+    /// When its clients have something to do inside, and no lock to be inside of.
+    fn under_test(&self) -> Tested {
+        let (factory, site) = (self.factory.clone(), self.site);
+        let Some(section) = &self.section else { return Tested { factory, site } };
+        let is_way_to_sell = find_lock(&self.lock).is_ok_and(LockKind::has_sale);
+        assert!(
+            !is_way_to_sell,
+            "`{}` is a way to sell, not a lock: there is no inside of it for a section",
+            self.lock
+        );
+        Tested { factory: own::with_section(factory, section.clone()), site }
+    }
+
+    /// A violation made small; `None` of what is none, or where nothing gave.
+    fn shrunk(&self, run: &Run) -> Option<Shrunk> {
+        let wants = self.replays > 0 && self.plan.is_none() && Environment::get().plan.is_none();
+        // Candidates are run on the event engine.
+        if !wants || run.engine_name != "event" || run.judgement.verdict != Verdict::Violation {
+            return None;
+        }
+        let tested = self.under_test();
+        if let Repetition::Differs { .. } = repeat::twice(run, &tested) {
+            return None;
+        }
+        let limits = Limits { replays: self.replays };
+        let tell = &mut |_: &Progress<'_>| ControlFlow::Continue(());
+        let shrunk = shrink_with(&run.plan, &limits, &tested.factory, tell).ok()?;
+        (*shrunk.plan() != run.plan).then_some(shrunk)
+    }
+
+    /// The failure block of the shrunk run, and from what it was shrunk.
+    fn shrunk_block(&self, run: &Run, shrunk: &Shrunk) -> String {
+        let again = format!("LOCKSTORM_PLAN={} {}", capsule::write(shrunk.plan()), command());
+        let block = self.block_with(&shrunk.run, None, &again);
+        let (before, after) = (&run.plan, shrunk.plan());
+        let of = |plan: &Plan| {
+            let faults = counted(plan.faults.len() as u64, "fault");
+            format!("{faults}, {}", counted(u64::from(plan.topology.apps), "client"))
+        };
+        let whole = self.reproduce(run);
+        format!(
+            "{block}\n  shrunk      {} → {}, in {}\n  the whole   {whole}",
+            of(before),
+            of(after),
+            counted(u64::from(shrunk.replays), "run"),
+        )
+    }
+
     /// The plan of the how-manieth run, from 0.
     fn plan_at(&self, index: u64) -> Plan {
+        if let Some(plan) = &Environment::get().plan {
+            let (scenario, lock) = (&plan.scenario, &plan.lock.name);
+            assert!(
+                *scenario == self.scenario && *lock == self.lock,
+                "LOCKSTORM_PLAN is of {scenario} with the lock {lock}, and this storm of {} with \
+                 the lock {}: name the one test that it is of",
+                self.scenario,
+                self.lock
+            );
+            return plan.clone();
+        }
         if let Some(plan) = &self.plan {
             return plan.clone();
         }
@@ -293,13 +444,14 @@ impl Storm {
     /// more.
     fn until(&self) -> Option<Instant> {
         let environment = Environment::get();
-        let goes_on = self.plan.is_none() && environment.seed.is_none();
+        let is_one = self.plan.is_some() || environment.plan.is_some();
+        let goes_on = !is_one && environment.seed.is_none();
         environment.duration.filter(|_| goes_on).map(|duration| now() + duration)
     }
 
     fn count(&self) -> u64 {
         let environment = Environment::get();
-        match (&self.plan, environment.seed) {
+        match (self.plan.as_ref().or(environment.plan.as_ref()), environment.seed) {
             (Some(_), _) | (None, Some(_)) => 1,
             (None, None) => environment.seeds.unwrap_or(self.seeds),
         }
@@ -323,10 +475,29 @@ impl Storm {
     }
 
     fn reproduce(&self, run: &Run) -> String {
-        match repeat::test_name() {
-            Some(test) => format!("LOCKSTORM_SEED={} cargo test {test}", run.plan.seed),
-            None => format!("LOCKSTORM_SEED={} cargo test", run.plan.seed),
-        }
+        format!("LOCKSTORM_SEED={} {}", run.plan.seed, command())
+    }
+}
+
+/// Said before the process is ended; past libtest, which would keep it for a report that never
+/// comes.
+fn stands_still(limit: Duration) {
+    let seconds = limit.as_secs_f64();
+    let place = place().unwrap_or_else(|| "nothing has run yet".to_owned());
+    let _ = writeln!(
+        std::io::stderr(),
+        "lockstorm: a run came to no end in {seconds} s of real time; {place}.\n\
+         A run has one thread: whatever blocks it (std::thread::sleep, a mutex of std that is held \
+         while something is awaited, a client library that is not async) stops everything.\n\
+         This process ends here."
+    );
+}
+
+/// What runs this test again.
+fn command() -> String {
+    match repeat::test_name() {
+        Some(test) => format!("cargo test {test}"),
+        None => "cargo test".to_owned(),
     }
 }
 

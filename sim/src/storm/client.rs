@@ -21,7 +21,10 @@ use super::shop::{Selling, Shop};
 use crate::history::{
     AcquireOutcome, Attempt, BeliefEnd, EventId, Name, OrderAnswer, Recorder, What,
 };
-use crate::plan::{Micros, Operation, Workload};
+use crate::own::drawn::Drawn;
+use crate::own::section::Section;
+use crate::own::{Inside, Node};
+use crate::plan::{Micros, Operation, Plan, Workload};
 
 /// The lock of the sale. Its name is written into every record.
 pub const KEY: &str = "lock:sku-42";
@@ -48,6 +51,12 @@ pub struct Client {
     pub has_locks: bool,
     /// Drops its operations half-way where a fault wants it.
     pub cancelling: Cancelling,
+    /// What it does inside, where that is not to sell.
+    pub section: Option<Section>,
+    /// What it was told of the storm.
+    pub plan: Plan,
+    /// Who is told when it asks, where its lock is not ours.
+    pub drawn: Option<Arc<Drawn>>,
 }
 
 /// A lock in its holder's hands.
@@ -76,6 +85,7 @@ impl Client {
             }
             let round = self.stop.round();
             match &mut selling {
+                _ if self.section.is_some() => self.round_inside(&host, lock.as_ref()).await,
                 Selling::Shop(shop) => self.round(&host, lock.as_ref(), shop).await,
                 Selling::Transactions(sales) => {
                     self.round_of_items(&host, &lock, sales.as_mut()).await;
@@ -92,6 +102,28 @@ impl Client {
         let Some(held) = self.take(host, lock, KEY).await else { return };
         let inner = self.enter_again(lock, &held.attempt, &held.owner).await;
         self.hold(host, held, inner, shop).await;
+    }
+
+    /// Takes the lock, does inside what the test wants, gives it back.
+    async fn round_inside(&self, host: &Host, lock: &dyn Lock) {
+        let Some(section) = &self.section else { return };
+        let Some(held) = self.take(host, lock, KEY).await else { return };
+        let Held { guard, attempt, owner, granted } = held;
+        let guard = Arc::new(guard);
+        let node = Node::new(host, &self.plan);
+        let inside = Inside::new(node, guard.clone(), self.recorder.clone(), granted);
+        // Why it gave up is its own affair; whether it still believes is not.
+        let gave_up = section.run(inside).await.is_err();
+        let Some(guard) = Arc::into_inner(guard) else {
+            panic!(
+                "the section of a storm kept what it was given beyond its own end: `Inside` must \
+                 not be moved into a task or a static"
+            );
+        };
+        let end = guard.check().err().filter(|_| gave_up).map(|_| belief_end(&guard));
+        let held = Held { guard, attempt, owner, granted };
+        self.stop_believing(&held, end);
+        self.give_back(host, held).await;
     }
 
     /// Takes both locks, in the order of this client, sells, gives both back.
@@ -116,11 +148,17 @@ impl Client {
         let key: Name = name.into();
         let invoked = self.ask(&attempt, &key);
         let patience = Duration::from_micros(self.workload.patience.0);
+        if let Some(drawn) = &self.drawn {
+            drawn.begins(&attempt);
+        }
         let acquire = lock.acquire(name, &owner, patience);
         let occasion = (self.name.clone(), Operation::Acquire, ordinal);
         let result = self.cancelling.run(host, occasion, acquire).await;
         let dropped = || LockError::Indeterminate { reason: DROPPED.to_owned() };
         let result = result.unwrap_or_else(|| Err(dropped()));
+        if let Some(drawn) = &self.drawn {
+            drawn.ends(&attempt);
+        }
         let outcome = outcome_of(&result);
         let returned = What::AcquireReturned { attempt: attempt.clone(), key, outcome };
         let granted = self.say(Some(invoked), returned);
@@ -253,15 +291,20 @@ impl Client {
         if host.timeout(work, guard.lost()).await.is_ok() {
             return Some(BeliefEnd::Told);
         }
-        guard.check().err().map(|_| match guard.remaining().is_zero() {
-            true => BeliefEnd::Deadline,
-            // Its own time is not up: somebody has told the guard of the loss.
-            false => BeliefEnd::Told,
-        })
+        guard.check().err().map(|_| belief_end(guard))
     }
 
     fn say(&self, cause: Option<EventId>, what: What) -> EventId {
         self.recorder.record_caused(&self.name, cause, what)
+    }
+}
+
+/// How it is that a guard says no.
+fn belief_end(guard: &Guard) -> BeliefEnd {
+    match guard.remaining().is_zero() {
+        true => BeliefEnd::Deadline,
+        // Its own time is not up: somebody has told the guard of the loss.
+        false => BeliefEnd::Told,
     }
 }
 

@@ -4,12 +4,13 @@
 //! | variable | what |
 //! |---|---|
 //! | `LOCKSTORM_SEED` | run this one seed (hex with `0x`, or decimal); of a hunt the first |
+//! | `LOCKSTORM_PLAN` | run this one plan, a capsule (`storm1:…`) or a file: in tests alone |
 //! | `LOCKSTORM_SEEDS` | run so many seeds instead of what the test says |
 //! | `LOCKSTORM_FOR` | go on with further seeds until so much real time is over, such as `10m` |
 //! | `LOCKSTORM_ENGINE` | run on this engine: `event` or `turmoil` |
 //! | `LOCKSTORM_REPORT` | write a failure as `html`, `perfetto`, `mermaid` (several with commas) and print the path |
 //! | `LOCKSTORM_OUT` | plans of failures go into this folder, and reports; reports into `target/lockstorm` where it is not set |
-//! | `LOCKSTORM_WORKER`, `LOCKSTORM_WORKER_OUT` | set by lockstorm for its own fresh processes |
+//! | `LOCKSTORM_WORKER`, `LOCKSTORM_WORKER_OUT`, `LOCKSTORM_WORKER_STORM` | set by lockstorm for its own fresh processes |
 //!
 //! A variable that begins with `LOCKSTORM_` and is none of these is warned about: it
 //! is most likely misspelt.
@@ -18,11 +19,12 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::plan::{Micros, Seed};
+use crate::plan::{Micros, Plan, Seed, capsule, file};
 
 /// Names that are for users.
-const KNOWN: [&str; 6] = [
+const KNOWN: [&str; 7] = [
     "LOCKSTORM_SEED",
+    "LOCKSTORM_PLAN",
     "LOCKSTORM_SEEDS",
     "LOCKSTORM_FOR",
     "LOCKSTORM_ENGINE",
@@ -31,7 +33,7 @@ const KNOWN: [&str; 6] = [
 ];
 
 /// Names that are for our own processes.
-const OURS: [&str; 2] = ["LOCKSTORM_WORKER", "LOCKSTORM_WORKER_OUT"];
+const OURS: [&str; 3] = ["LOCKSTORM_WORKER", "LOCKSTORM_WORKER_OUT", "LOCKSTORM_WORKER_STORM"];
 
 /// What `LOCKSTORM_REPORT` can ask for.
 pub const REPORTS: [&str; 3] = ["html", "perfetto", "mermaid"];
@@ -41,6 +43,8 @@ pub const REPORTS: [&str; 3] = ["html", "perfetto", "mermaid"];
 pub struct Environment {
     /// `LOCKSTORM_SEED`.
     pub seed: Option<Seed>,
+    /// `LOCKSTORM_PLAN`.
+    pub plan: Option<Plan>,
     /// `LOCKSTORM_SEEDS`.
     pub seeds: Option<u64>,
     /// `LOCKSTORM_FOR`.
@@ -98,6 +102,10 @@ impl Environment {
                     environment.seed =
                         Some(seed.map_err(|error| format!("{name}=`{value}`: {error}"))?);
                 }
+                "LOCKSTORM_PLAN" => {
+                    let plan = plan_of(&value).map_err(|error| format!("{name}: {error}"))?;
+                    environment.plan = Some(plan);
+                }
                 "LOCKSTORM_SEEDS" => {
                     let seeds = value.parse();
                     environment.seeds =
@@ -139,6 +147,16 @@ impl Environment {
         }
         Ok((environment, warnings))
     }
+}
+
+/// The plan of a capsule, or of the file of this name.
+fn plan_of(value: &str) -> Result<Plan, String> {
+    if capsule::is_capsule(value) {
+        return capsule::parse(value).map_err(|error| error.to_string());
+    }
+    let text = std::fs::read_to_string(value)
+        .map_err(|error| format!("`{value}` is no capsule, and no file: {error}"))?;
+    file::parse(value, &text).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -25,14 +25,39 @@ use lockstorm::lock::{Grant, Guard, GuardBackend, Lock, LockError, Owner, Releas
 use super::postgres as database;
 use super::scene::REDIS_PORT;
 use crate::engine::shims::{self, Refusal};
-use crate::plan::scenario::{LOCKS, Needs, READ_LOCK, find_lock};
+use crate::own::section::Section;
+use crate::plan::scenario::{LOCKS, Needs, OWN_LOCK, READ_LOCK, find_lock};
 use crate::plan::{self, Fence, Micros, Plan};
 use crate::planted;
 use crate::server::redis::sentinel;
 use crate::server::zookeeper::CLIENT_PORT;
 
-/// Builds the lock under test on a node.
-pub type LockFactory = Arc<dyn Fn(&Host, &Plan) -> Result<Arc<dyn Lock>, String> + Send + Sync>;
+/// What is put through a storm.
+pub trait UnderTest: Send + Sync {
+    /// Builds the lock under test on a node.
+    ///
+    /// # Errors
+    /// When it cannot be built, with why.
+    fn lock(&self, host: &Host, plan: &Plan) -> Result<Arc<dyn Lock>, String>;
+
+    /// What clients do inside, where that is not to sell a unit.
+    fn section(&self) -> Option<Section> {
+        None
+    }
+}
+
+impl<F> UnderTest for F
+where
+    F: Fn(&Host, &Plan) -> Result<Arc<dyn Lock>, String> + Send + Sync,
+{
+    fn lock(&self, host: &Host, plan: &Plan) -> Result<Arc<dyn Lock>, String> {
+        self(host, plan)
+    }
+}
+
+/// Builds what is under test: a function of a node and the plan, or a test's own lock
+/// ([`own`](crate::own)).
+pub type LockFactory = Arc<dyn UnderTest>;
 
 /// The lock that `plan` names.
 ///
@@ -95,6 +120,10 @@ pub fn build_named(host: &Host, plan: &Plan, name: &str) -> Result<Arc<dyn Lock>
             made(locks.map(|locks| locks.write()))
         }
         "zookeeper-election" => made(Election::new(host.clone(), &ensemble(plan), sessions(plan))),
+        name if name == OWN_LOCK.name => Err(format!(
+            "the lock `{name}` is one of a test's own: run that test, with LOCKSTORM_PLAN for this \
+             plan"
+        )),
         other if other.starts_with("pg-") => on_postgres(host, plan, other),
         other => Err(unknown(other)),
     }
@@ -144,7 +173,9 @@ pub fn has_records(name: &str) -> bool {
 /// At how many servers, each for itself, the plan's lock must have its record to be held.
 pub fn quorum(plan: &Plan) -> u16 {
     let needs = find_lock(&plan.lock.name).map(|lock| lock.needs);
-    if needs == Ok(Needs::Independent) { plan.topology.redis / 2 + 1 } else { 1 }
+    // Of servers that know nothing of each other no lock can hold by one alone.
+    let is_own = plan.lock.name == OWN_LOCK.name && plan.topology.independent;
+    if needs == Ok(Needs::Independent) || is_own { plan.topology.redis / 2 + 1 } else { 1 }
 }
 
 /// Why the plan's lock cannot be put through a storm by this program; `None` if it can.
@@ -196,7 +227,7 @@ fn margin(plan: &Plan) -> Duration {
 }
 
 /// The name under which sentinels monitor the master.
-const MASTER_NAME: &str = "mymaster";
+pub const MASTER_NAME: &str = "mymaster";
 
 fn sentinels(plan: &Plan) -> Vec<String> {
     let nodes = plan.topology.sentinel_nodes().into_iter();

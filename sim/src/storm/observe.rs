@@ -13,11 +13,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use lockstorm::lock::redis::OWNER_NUMBER_SEPARATOR;
 use lockstorm::stock::{Decided, Decision, StockObserver};
 
+use super::client::{KEY, OTHER_KEY};
 use super::conductor::Conductor;
 use crate::engine::world::{NodeId, World};
 use crate::fault::Sign;
 use crate::history::names::Names;
 use crate::history::{Attempt, Name, RecordLoss, Recorder, StockOperation, What};
+use crate::own::drawn::Drawn;
 use crate::server::redis::observe::{Observation, Observer, Origin};
 use crate::server::redis::sentinel::{self, About, SentinelObserver};
 
@@ -47,6 +49,8 @@ pub struct RedisWatch {
     /// The same of hashes. A promotion leaves it as it is: it changes nothing in memory.
     hashes: Mutex<Hashes>,
     names: Mutex<Names>,
+    /// Whose is whose, of a lock that is not ours.
+    drawn: Option<Arc<Drawn>>,
     /// Whether how far replication is is noted.
     notes_offsets: bool,
 }
@@ -67,6 +71,7 @@ impl RedisWatch {
         world: Arc<World>,
         recorder: Recorder,
         conductor: ConductorCell,
+        drawn: Option<Arc<Drawn>>,
     ) -> Self {
         let name = world.name(node);
         let names = Mutex::new(Names::with_room(NAMES));
@@ -80,6 +85,7 @@ impl RedisWatch {
             records: Mutex::default(),
             hashes: Mutex::default(),
             names,
+            drawn,
             notes_offsets,
         }
     }
@@ -135,13 +141,12 @@ impl RedisWatch {
         &self,
         origin: Origin,
         key: Name,
-        previous: Option<&[u8]>,
+        previous: Option<Name>,
         owner: Name,
         lease_us: Option<u64>,
     ) {
         self.lock().insert(key.clone(), owner.clone());
         if let (Origin::Client(_), Some(previous)) = (origin, previous) {
-            let previous = self.owner(previous);
             if previous != owner {
                 let how = RecordLoss::Overwritten;
                 self.say(What::RecordLost { key: key.clone(), owner: previous, how });
@@ -174,7 +179,11 @@ impl RedisWatch {
         if let Some(key) = self.queue_key(key) {
             self.place(origin, key, self.owner(field), value.is_some());
         } else if let Some(key) = self.lock_key(key) {
-            self.count(origin, key, self.owner(field), value.map_or(0, count_of));
+            let owner = match value {
+                Some(_) => self.written(origin, field),
+                None => self.owner(field),
+            };
+            self.count(origin, key, owner, value.map_or(0, count_of));
         }
     }
 
@@ -242,11 +251,47 @@ impl RedisWatch {
             number.parse::<u64>().is_ok() && Attempt::parse(owner).is_some()
         });
         let owner = numbered.map_or(&*text, |(owner, _)| owner);
+        if let Some(drawn) = self.drawn.as_ref().and_then(|drawn| drawn.owner(owner)) {
+            return drawn;
+        }
         self.names.lock().unwrap_or_else(PoisonError::into_inner).of(owner)
+    }
+
+    /// Who asks, where somebody's client sends `bytes` as the owner's name.
+    fn asker(&self, origin: Origin, bytes: &[u8]) -> Name {
+        let asks = self.drawn.as_ref().and_then(|drawn| {
+            let Origin::Client(SocketAddr::V4(address)) = origin else { return None };
+            let node = self.world.node_at(*address.ip())?;
+            drawn.asks(&self.world.name(node))
+        });
+        asks.unwrap_or_else(|| self.owner(bytes))
+    }
+
+    /// Whose record it is that names `bytes`: whatever else this wrote before, it is the
+    /// asker's now.
+    fn written(&self, origin: Origin, bytes: &[u8]) -> Name {
+        let owner = self.asker(origin, bytes);
+        if let Some(drawn) = &self.drawn
+            && let Origin::Client(_) = origin
+        {
+            drawn.note(self.text(bytes), owner.clone());
+        }
+        owner
+    }
+
+    /// Whose record it is that names `bytes`, of what is in this server's memory.
+    fn recorded(&self, key: &Name, bytes: &[u8]) -> Name {
+        let known = self.drawn.as_ref().and_then(|_| self.lock().get(key).cloned());
+        known.unwrap_or_else(|| self.owner(bytes))
     }
 
     /// The name of a lock, if that is what the key is.
     fn lock_key(&self, key: &[u8]) -> Option<Name> {
+        if self.drawn.is_some() {
+            // Another's lock puts before it what it likes, and keeps what it likes beside it.
+            let asked = [KEY, OTHER_KEY].into_iter().find(|asked| key.ends_with(asked.as_bytes()));
+            return asked.map(|asked| self.text(asked.as_bytes()));
+        }
         let is_lock = key.starts_with(LOCKS.as_bytes()) && !key.ends_with(COUNTER.as_bytes());
         (is_lock && std::str::from_utf8(key).is_ok()).then(|| self.text(key))
     }
@@ -289,12 +334,15 @@ impl Observer for RedisWatch {
             Observation::Set { origin, key, previous, value, expires_at_ms, now_ms } => {
                 if let Some(key) = self.lock_key(key) {
                     let lease_us = expires_at_ms.map(|at| lease_us(at, *now_ms));
-                    self.set(*origin, key, *previous, self.owner(value), lease_us);
+                    let before = previous.map(|previous| self.recorded(&key, previous));
+                    let owner = self.written(*origin, value);
+                    self.set(*origin, key, before, owner, lease_us);
                 }
             }
-            Observation::SetRefused { origin: _, key, value, present } => {
+            Observation::SetRefused { origin, key, value, present } => {
                 if let Some(key) = self.lock_key(key) {
-                    let (owner, held_by) = (self.owner(value), self.owner(present));
+                    let held_by = self.recorded(&key, present);
+                    let owner = self.asker(*origin, value);
                     self.say(What::RecordRefused { key, owner, held_by });
                 }
             }
@@ -309,7 +357,8 @@ impl Observer for RedisWatch {
                     (self.lock_key(key), value, expires_at_ms)
                 {
                     let lease_us = lease_us(*at, *now_ms);
-                    self.say(What::RecordExtended { key, owner: self.owner(owner), lease_us });
+                    let owner = self.recorded(&key, owner);
+                    self.say(What::RecordExtended { key, owner, lease_us });
                 }
             }
             Observation::Field { origin, key, field, value } => {
@@ -318,21 +367,23 @@ impl Observer for RedisWatch {
             Observation::Deleted { origin, key, value } => {
                 self.gone(key);
                 if let (Some(key), Some(owner)) = (self.lock_key(key), value) {
-                    self.deleted(*origin, key, self.owner(owner));
+                    let owner = self.recorded(&key, owner);
+                    self.deleted(*origin, key, owner);
                 }
             }
             Observation::Expired { key, value } => {
                 self.gone(key);
                 if let (Some(key), Some(owner)) = (self.lock_key(key), value) {
+                    let owner = self.recorded(&key, owner);
                     self.lock().remove(&key);
-                    self.say(What::RecordExpired { key, owner: self.owner(owner) });
+                    self.say(What::RecordExpired { key, owner });
                 }
             }
             Observation::Evicted { key, value } => {
                 self.gone(key);
                 if let (Some(key), Some(owner)) = (self.lock_key(key), value) {
+                    let owner = self.recorded(&key, owner);
                     self.lock().remove(&key);
-                    let owner = self.owner(owner);
                     self.say(What::RecordLost { key, owner, how: RecordLoss::Deleted });
                 }
             }

@@ -2,12 +2,17 @@
 //! not come back the same way is a failure of ours.
 //!
 //! In a test, the fresh process is the test program itself, run for that one test
-//! with the plan in a file named by the environment; the first storm of the test then
-//! runs that plan, writes down what came of it and exits. Where that cannot be (the
-//! test's name is not known, as with one test thread), a fresh thread has to do, and
-//! the report says so.
+//! with the plan in a file named by the environment; the first storm of the test that has the
+//! same lock under test then runs that plan, writes down what came of it and exits. A plan names
+//! a lock of ours, so any storm of ours will do; a lock of the test's own is known by the line
+//! that brought it ([`Site`]), and storms before it run as ever. Where there is no process (the
+//! test's name is not known, as with one test thread), a fresh thread has to do, and the report
+//! says so.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::Write;
+use std::panic::Location;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -19,6 +24,34 @@ use crate::plan::{Plan, file};
 
 const PLAN: &str = "LOCKSTORM_WORKER";
 const OUT: &str = "LOCKSTORM_WORKER_OUT";
+const STORM: &str = "LOCKSTORM_WORKER_STORM";
+
+/// Where in a test's code the lock of its own was brought in.
+pub type Site = &'static Location<'static>;
+
+/// What is under test, and how a fresh process of this test finds it.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "a lock that is built has no face")]
+pub struct Tested {
+    /// Builds it.
+    pub factory: LockFactory,
+    /// `None` for a lock of ours.
+    pub site: Option<Site>,
+}
+
+thread_local! {
+    /// How many storms of each site this thread has begun.
+    static STORMS: RefCell<BTreeMap<String, u32>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+impl Tested {
+    /// Which storm of its test this is, or will be: a line may be passed more than once.
+    fn storm(&self) -> Option<String> {
+        let site = self.site?.to_string();
+        let count = STORMS.with_borrow(|storms| storms.get(&site).copied().unwrap_or(0));
+        Some(format!("{site} #{count}"))
+    }
+}
 
 /// How a run repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,14 +125,17 @@ pub fn test_name() -> Option<String> {
 }
 
 /// Runs the plan of `run` once more, elsewhere, and compares.
-pub fn twice(run: &Run, factory: &LockFactory) -> Repetition {
+pub fn twice(run: &Run, tested: &Tested) -> Repetition {
     let first = Report::of(run);
-    let (second, why) = match test_name() {
-        Some(test) => match in_test_process(run, &test) {
-            Ok(report) => (report, None),
-            Err(why) => (on_thread(run, factory), Some(why)),
-        },
-        None => (on_thread(run, factory), Some("the test's name is not known".to_owned())),
+    let in_process = match test_name() {
+        // A storm before the one that is asked for.
+        Some(_) if std::env::var_os(PLAN).is_some() => Err("it is itself one".to_owned()),
+        Some(test) => in_test_process(run, &test, tested.storm()),
+        None => Err("the test's name is not known".to_owned()),
+    };
+    let (second, why) = match in_process {
+        Ok(report) => (report, None),
+        Err(why) => (on_thread(run, &tested.factory), Some(why)),
     };
     match (first.difference(&second), why) {
         (Some(first), _) => Repetition::Differs { first },
@@ -116,7 +152,7 @@ fn on_thread(run: &Run, factory: &LockFactory) -> Report {
     }
 }
 
-fn in_test_process(run: &Run, test: &str) -> Result<Report, String> {
+fn in_test_process(run: &Run, test: &str, storm: Option<String>) -> Result<Report, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let folder = std::env::temp_dir();
     let stem = format!("lockstorm-{}-{}", std::process::id(), run.trace_hash);
@@ -127,14 +163,14 @@ fn in_test_process(run: &Run, test: &str) -> Result<Report, String> {
         file.write_all(file::write(&run.plan).as_bytes())
     };
     write().map_err(|error| format!("{}: {error}", plan.display()))?;
-    let status = Command::new(program)
-        .args([test, "--exact", "--nocapture", "--test-threads", "2"])
-        .env(PLAN, &plan)
-        .env(OUT, &out)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
+    let mut command = Command::new(program);
+    command.args([test, "--exact", "--nocapture", "--test-threads", "2"]);
+    // Storms before it are run for their results, and no longer than that.
+    command.env(PLAN, &plan).env(OUT, &out).env_remove("LOCKSTORM_FOR").env_remove(STORM);
+    if let Some(storm) = storm {
+        command.env(STORM, storm);
+    }
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     let report = status.map_err(|error| error.to_string()).and_then(|_| read_report(&out));
     for path in [&plan, &out] {
         // Left-over files in the temporary folder harm nobody.
@@ -149,10 +185,17 @@ fn read_report(path: &Path) -> Result<Report, String> {
     serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 
-/// If this process is such a fresh process: runs its plan and exits.
-pub fn serve(factory: &LockFactory) {
+/// A storm of a test begins. If this process is such a fresh process, and this the storm that
+/// is asked for: runs its plan and exits.
+pub fn serve(tested: &Tested) {
+    if let Some(site) = tested.site {
+        STORMS.with_borrow_mut(|storms| *storms.entry(site.to_string()).or_default() += 1);
+    }
     let (Ok(plan), Ok(out)) = (std::env::var(PLAN), std::env::var(OUT)) else { return };
-    let code = match serve_plan(Path::new(&plan), Path::new(&out), factory) {
+    if tested.storm() != std::env::var(STORM).ok() {
+        return;
+    }
+    let code = match serve_plan(Path::new(&plan), Path::new(&out), &tested.factory) {
         Ok(()) => 0,
         Err(why) => {
             eprintln!("{why}");

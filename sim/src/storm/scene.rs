@@ -22,7 +22,7 @@ use super::postgres::Cluster;
 use super::reseed::Lull;
 use super::sentinels;
 use super::shop::Selling;
-use crate::check::Setting;
+use crate::check::{Goal, Setting, Wanted};
 use crate::disk::{self, Disk};
 use crate::engine::clock::ClockChange;
 use crate::engine::world::{NodeId, World};
@@ -31,8 +31,9 @@ use crate::engine::{current, senses};
 use crate::fault::Ground;
 use crate::fault::cancel::Cancellations;
 use crate::history::recorder::TraceHash;
-use crate::history::{History, Name, Recorder, What};
-use crate::plan::scenario::{LockKind, find_lock};
+use crate::history::{Attempt, Event, History, Name, Recorder, What};
+use crate::own::drawn::Drawn;
+use crate::plan::scenario::{LockKind, OWN_LOCK, find_lock};
 use crate::plan::{Fence, Plan, RedisPersistence, StockPlace};
 use crate::server::redis::{
     AppendFsync, ConfigFile, Persistence, ReplicationGate, Server, Settings,
@@ -75,6 +76,8 @@ struct Scene {
     pools: Pools,
     lull: Lull,
     lock_factory: LockFactory,
+    /// Whose records are whose, of a lock that is not ours.
+    drawn: Option<Arc<Drawn>>,
     /// Why a node could not even begin.
     failure: Arc<OnceLock<String>>,
 }
@@ -123,6 +126,7 @@ pub(super) fn run(
         pools: Pools::default(),
         lull,
         lock_factory: lock_factory.clone(),
+        drawn: (plan.lock.name == OWN_LOCK.name).then(Arc::default),
         failure: Arc::default(),
     });
     let (bound, promises) = declared(&scene)?;
@@ -154,14 +158,34 @@ pub(super) fn run(
         takeover_bound_us: Some(patience.takeover_us),
         quorum: locks::quorum(plan),
         faults: plan.faults.len(),
-        lock_has_records: locks::has_records(&plan.lock.name),
+        lock_has_records: has_records(plan, &history),
         lock_free: find_lock(&plan.lock.name).is_ok_and(LockKind::is_way_to_sell),
         ordered_tokens: promises.ordered_tokens,
         bypass_bound: promises.bypass_bound,
         loss_notice_bound_us: promises.loss_notice_bound.map(micros),
+        goals: owed(lock_factory),
         ..Setting::default()
     };
     Ok(Outcome { history, trace_hash, setting, ending, connections: connections(&scene) })
+}
+
+/// What must have happened beside what every run owes: who has a section of a test's own does
+/// something in it.
+fn owed(lock_factory: &LockFactory) -> Wanted {
+    let touched = lock_factory.section().map(|_| Goal::ResourceTouched);
+    touched.into_iter().collect::<Vec<_>>().into()
+}
+
+/// Whether the lock keeps records that are seen: of a test's own that shows in its run.
+fn has_records(plan: &Plan, history: &History) -> bool {
+    let has_set = |event: &Event| match &event.what {
+        What::RecordSet { owner, .. } => Attempt::parse(owner).is_some(),
+        _ => false,
+    };
+    match plan.lock.name == OWN_LOCK.name {
+        true => history.iter().any(has_set),
+        false => locks::has_records(&plan.lock.name),
+    }
 }
 
 /// How the connections were used, where buyers share pools of them.
@@ -177,7 +201,7 @@ fn declared(scene: &Scene) -> Result<(Duration, Promises), String> {
     // It is a matter of options, not of a node. The production machine has no place
     // here: what a lock draws or reads as it is made would come from outside of the seed.
     let host = current::nobody(scene.world.clone());
-    let lock = (scene.lock_factory)(&host, &scene.plan)?;
+    let lock = scene.lock_factory.lock(&host, &scene.plan)?;
     let topology = &scene.plan.topology;
     let mut failover = match topology.sentinels {
         0 => Duration::ZERO,
@@ -336,6 +360,7 @@ impl Scene {
             self.world.clone(),
             self.recorder.clone(),
             self.conductor.clone(),
+            self.drawn.clone(),
         ));
         let (recorder, name) = (self.recorder.clone(), name.clone());
         Arc::new(move |host| {
@@ -402,11 +427,17 @@ impl Scene {
             has_locks: locks::has_records(&self.plan.lock.name)
                 || self.plan.workload.stock == StockPlace::Memory,
             cancelling: Cancelling::new(self.cancellations.clone(), self.conductor.clone()),
+            section: self.lock_factory.section(),
+            plan: self.plan.clone(),
+            drawn: self.drawn.clone(),
         };
         Arc::new(move |host| {
+            if let Some(drawn) = &client.drawn {
+                drawn.crashed(&client.name);
+            }
             let (scene, client) = (scene.clone(), client.clone());
             Box::pin(async move {
-                let lock = match (scene.lock_factory)(&host, &scene.plan) {
+                let lock = match scene.lock_factory.lock(&host, &scene.plan) {
                     Ok(lock) => lock,
                     Err(why) => {
                         let _ = scene.failure.set(why);

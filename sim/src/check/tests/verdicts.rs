@@ -197,6 +197,7 @@ fn a_scenario_that_did_not_get_where_it_should_is_unknown() {
         (Goal::HolderDied, handover().crash("app-2")),
         (Goal::SoldOut, handover().answered("app-3/1", crate::history::OrderAnswer::SoldOut)),
         (Goal::FenceRefused, handover().fenced_read("app-1/1", 1, false)),
+        (Goal::ResourceTouched, handover().fenced_read("app-1/1", 1, true)),
     ] {
         let without = judge(&handover().end(), &wants(vec![goal]));
         assert_eq!((without.verdict, without.goals.missed), (Verdict::Unknown, vec![goal]));

@@ -52,6 +52,7 @@ pub(super) struct Row<'a> {
     next_unit: Option<u32>,
     unit: Option<u32>,
     order: Option<Text<'a>>,
+    name: Option<Text<'a>>,
     accepted: Option<bool>,
     refusal: Option<Text<'a>>,
     units: Option<u32>,
@@ -344,6 +345,7 @@ impl Row<'_> {
                 })?;
                 StockOperation::Read { left, next_unit: self.next_unit }
             }
+            "act" => StockOperation::Act { name: name(self.name, "name", names)? },
             change => {
                 let unit = need(self.unit, "unit")?;
                 let order = name(self.order, "order", names)?;
@@ -401,7 +403,7 @@ impl Row<'_> {
 
 const ACQUIRE_OUTCOMES: &str = "granted, busy, timed-out, indeterminate, failed";
 const RENEWALS: &str = "renewed, not-held, indeterminate";
-const OPERATIONS: &str = "read, sell, reserve, cancel";
+const OPERATIONS: &str = "read, sell, reserve, cancel, act";
 
 fn no_such(field: &str, value: &str, allowed: &str) -> Complaint {
     Complaint::new(format!("`{field}` is \"{value}\""), format!("allowed: {allowed}"))

@@ -89,6 +89,7 @@ pub(super) fn one_of_each() -> Vec<What> {
         effect(StockOperation::Sell { unit: 1, order: order() }, false),
         effect(StockOperation::Reserve { unit: 1, order: order() }, true),
         effect(StockOperation::Cancel { unit: 1, order: order() }, true),
+        effect(StockOperation::Act { name: "debit".into() }, true),
         What::Ledger { units: 2, sales: vec![(1, order())] },
         What::StockCounted { units: 2, left: -1, reserved: 1 },
         What::OrderReturned { order: order(), answer: OrderAnswer::SoldOut },

@@ -1,9 +1,11 @@
 //! What a run without a finding lacks, and the mend: no verdict without a reason.
 
+use std::collections::BTreeMap;
+
 use super::{Block, Failure};
 use crate::check::{Goal, Judgement, Verdict};
 use crate::fault;
-use crate::history::{Event, History, What};
+use crate::history::{AcquireOutcome, Event, History, What};
 use crate::plan::{FaultKind, Micros, Plan, RedisPersistence, When};
 use crate::report::layout::counted;
 
@@ -85,6 +87,11 @@ fn unknown(judgement: &Judgement, history: &History) -> (String, Vec<String>) {
                 "no two clients ever wanted the same at the same time",
                 "give the storm more clients (--set topology.apps=3) or fewer units",
             ),
+            Goal::ResourceTouched => (
+                "no client ever did anything to the resource that the lock guards",
+                "say inside the section what it does there (`Inside::effect`), or leave the \
+                 section away and have it sell",
+            ),
             Goal::Failover
             | Goal::Expiry
             | Goal::Renewal
@@ -100,10 +107,15 @@ fn unknown(judgement: &Judgement, history: &History) -> (String, Vec<String>) {
             | Goal::FaultTookEffect
             | Goal::GrantInStorm
             | Goal::BooksRead
+            | Goal::ResourceTouched
             | Goal::Conflict => what.to_owned(),
             _ => format!("the scenario's goal \"{what}\" was not met"),
         });
         mends.push(mend.to_owned());
+    }
+    if let Some((what, mend)) = nobody_was_let_in(history) {
+        missing.push(what);
+        mends.insert(0, mend);
     }
     if judgement.undecided > 0 {
         missing.push(format!(
@@ -117,6 +129,31 @@ fn unknown(judgement: &Judgement, history: &History) -> (String, Vec<String>) {
     }
     mends.dedup();
     (format!("Nothing can be said of this run: {}.", missing.join("; ")), mends)
+}
+
+/// Why nobody was ever granted the lock, where every acquire failed.
+fn nobody_was_let_in(history: &History) -> Option<(String, String)> {
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for event in history.iter() {
+        match &event.what {
+            What::AcquireReturned { outcome: AcquireOutcome::Granted { .. }, .. } => return None,
+            What::AcquireReturned {
+                outcome:
+                    AcquireOutcome::Failed { reason } | AcquireOutcome::Indeterminate { reason },
+                ..
+            } => *reasons.entry(reason).or_default() += 1,
+            _ => {}
+        }
+    }
+    let total: usize = reasons.values().sum();
+    let (reason, count) = reasons.into_iter().max_by_key(|(_, count)| *count)?;
+    let what = format!(
+        "of {} that failed {} said \"{reason}\", and nobody was granted the lock",
+        counted(total as u64, "acquire"),
+        count
+    );
+    let mend = "mend what the lock says of itself: it fails without a fault".to_owned();
+    Some((what, mend))
 }
 
 /// Whose programs ended by themselves and were not started again, and why.
@@ -249,7 +286,25 @@ fn internal(failure: &Failure<'_>) -> (String, Vec<String>) {
     let why = failure.run.ending.stuck.as_deref().unwrap_or("it did not say why");
     let why = why.trim_end_matches('.');
     let sentence = format!("The run came to no end of its own: {why}.");
-    let mend = "a lock that panics or never yields is a bug of the lock; anything else is a bug of \
-                lockstorm: please report it with the line below";
+    let misused = MISUSES.iter().find(|(sign, _)| why.contains(sign));
+    let mend = misused.map_or(
+        "a lock that panics or never yields is a bug of the lock; anything else is a bug of \
+         lockstorm: please report it with the line below",
+        |(_, mend)| mend,
+    );
     (sentence, vec![mend.to_owned()])
 }
+
+/// What tokio says of what has no place in a run, and what to do instead.
+const MISUSES: [(&str, &str); 2] = [
+    (
+        "but IO is disabled",
+        "a real socket has no place in a run: have the lock connect through its node \
+         (`Node::redis`, `Node::postgres`, `Node::connect`)",
+    ),
+    (
+        "Cannot start a runtime from within a runtime",
+        "a run has a runtime of its own, with one thread: await what the lock does there, and \
+         start no other",
+    ),
+];

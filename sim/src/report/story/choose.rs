@@ -139,10 +139,10 @@ impl<'s> Chooser<'s> {
                 Some(if is_granted { 2 } else { 3 })
             }
             What::Effect { owner, operation, accepted, .. } if self.is_owner(owner) => {
-                use crate::history::StockOperation::{Cancel, Read, Reserve, Sell};
+                use crate::history::StockOperation::{Act, Cancel, Read, Reserve, Sell};
                 Some(match operation {
                     _ if !accepted => 1,
-                    Sell { .. } | Reserve { .. } | Cancel { .. } => 1,
+                    Sell { .. } | Reserve { .. } | Cancel { .. } | Act { .. } => 1,
                     Read { .. } => 3,
                 })
             }

@@ -141,6 +141,9 @@ impl<'a> Teller<'a> {
                     StockOperation::Cancel { unit, order } => {
                         (format!("cancel unit {unit}, order {order}{token}"), "accepted".to_owned())
                     }
+                    StockOperation::Act { name } => {
+                        (format!("{name} as {owner}{token}"), "done".to_owned())
+                    }
                 };
                 let outcome = if *accepted { outcome } else { "refused".to_owned() };
                 words(format!("{} → {node}", client(owner)), what, outcome)

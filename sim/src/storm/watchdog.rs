@@ -1,4 +1,4 @@
-//! A worker's watchdog: when a run does not come back in time it says where the run is
+//! The watchdog of a worker, or of a test: when a run does not come back in time it says where the run is
 //! and ends the process. A blocking call or an endless loop inside a program cannot be
 //! stopped otherwise.
 //!
