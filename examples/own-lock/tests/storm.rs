@@ -14,7 +14,7 @@ fn two_buyers_are_kept_apart() {
             Ok(own::lock(lock, ShopLock::try_lock, ShopLock::unlock).token(|held| held.token))
         })
         .fence(Fence::Full)
-        .seeds(1_000)
+        .seeds(200)
         .run();
 }
 
