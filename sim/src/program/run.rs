@@ -17,7 +17,7 @@ use lockstorm_sim::storm::repeat::Repetition;
 use lockstorm_sim::storm::{self, Run, locks};
 
 use super::arguments::{
-    ChangeArguments, DrawsArgument, EngineArgument, Format, ReplayArguments, RunArguments,
+    ChangeArguments, DrawsArgument, EngineArgument, Format, OF_FLAGS, ReplayArguments, RunArguments,
     StormArguments,
 };
 use super::exit::Failure;
@@ -182,20 +182,14 @@ pub fn verdict_with(run: &Run, repetition: Option<&Repetition>) -> Verdict {
     }
 }
 
-/// What a plan is drawn by has a flag; set twice, one of the two would lie.
-const DRAWN_BY: [(&str, &str); 4] =
-    [("scenario", "--scenario"), ("lock.name", "--lock"), ("fence", "--fence"), ("seed", "--seed")];
-
 /// What the flags hunt.
 ///
 /// # Errors
 /// When `--set` sets what another flag sets.
 pub fn quarry(storm: &StormArguments) -> Result<Quarry, Failure> {
-    for (key, _) in &storm.change.settings {
-        if let Some((_, flag)) = DRAWN_BY.iter().find(|(drawn_by, _)| drawn_by == key) {
-            return Err(Failure::usage(format!("--set {key}: write {flag} instead")));
-        }
-    }
+    storm.change.refuse_settings(&OF_FLAGS)?;
+    // A file has these in its own text; what is drawn has flags for them.
+    storm.change.refuse_settings(&[("scenario", "--scenario"), ("seed", "--seed")])?;
     Ok(Quarry {
         scenario: storm.scenario.clone(),
         lock: storm.lock(),

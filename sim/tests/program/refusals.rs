@@ -63,6 +63,11 @@ fn bad_flags_are_refused() {
         &["run", "--fault", "kind"],
         &["hunt", "--lock", "reddis", "--seeds", "3"],
         &["replay", "no-such-file.toml"],
+        &["replay", LESSON, "--set", "fence=write"],
+        &["replay", LESSON, "--set", "scenario=redis-single"],
+        &["replay", LESSON, "--set", "lock.name=redlock"],
+        &["run", "--set", "scenario=redis-single"],
+        &["run", "--set", "seed=0x3"],
         &["seeds", "check", "no-such-folder"],
         &["seeds", "check", LESSON],
         &["fly"],
@@ -72,6 +77,18 @@ fn bad_flags_are_refused() {
         assert_eq!(stdout, "", "{arguments:?}");
         assert!(stderr.starts_with("error: "), "{arguments:?}: {stderr}");
         assert_eq!(stderr.trim_end().lines().count(), 1, "{arguments:?}: {stderr}");
+    }
+}
+
+/// A setting of the fence would win over the flag that a report proposes.
+#[test]
+fn the_fence_of_a_file_is_set_by_its_flag() {
+    for verb in [&["replay"][..], &["run", "--plan"], &["explain"], &["shrink"], &["report"]] {
+        let arguments = [verb, &[LESSON, "--set", "fence=write", "--fence", "full"]].concat();
+        let (code, stdout, stderr) = lockstorm(&arguments);
+        assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}: {stderr}");
+        let told = "error: --set fence: a flag sets this; write --fence instead\n";
+        assert_eq!(stderr, told, "{arguments:?}");
     }
 }
 
