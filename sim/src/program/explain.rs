@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Args;
 use lockstorm_sim::explain::cliff::MOST_DRAWS;
-use lockstorm_sim::explain::{self, Effort, Unexplained, Watch};
-use lockstorm_sim::plan::capsule;
+use lockstorm_sim::explain::{self, Effort, Explained, Unexplained, Watch};
+use lockstorm_sim::plan::{Plan, capsule};
 use lockstorm_sim::report::explained as report;
 
 use super::arguments::Format;
@@ -53,20 +53,25 @@ impl Watch for Bar {
     }
 }
 
+/// Explains, and says meanwhile how far it is: for `explain` and `report --explain`.
+pub fn watched(plan: &Plan, effort: &Effort) -> Result<Explained, Failure> {
+    // The bar is gone before anything is said.
+    explain::explain_watched(plan, effort, &Bar::begin()).map_err(unexplained)
+}
+
+/// Why there is nothing to tell, with the exit code of that.
+fn unexplained(why: Unexplained) -> Failure {
+    match why {
+        Unexplained::NoViolation(_) => Failure::usage(why),
+        Unexplained::OtherPast(_) => Failure::Nondeterminism(why.to_string()),
+    }
+}
+
 /// `lockstorm explain`. Safe (0) when there was something to explain.
 pub fn explain(arguments: &ExplainArguments) -> Result<u8, Failure> {
     let plan = arguments.plan.plan()?;
     let effort = Effort { draws: arguments.reseeds, ..Effort::default() };
-    // The bar is gone before anything is said.
-    let explained = explain::explain_watched(&plan, &effort, &Bar::begin());
-    let explained = match explained {
-        Ok(explained) => explained,
-        Err(why @ Unexplained::NoViolation(_)) => return Err(Failure::usage(why)),
-        Err(why @ Unexplained::OtherPast(_)) => {
-            eprintln!("error: {why}");
-            return Ok(exit::NONDETERMINISM);
-        }
-    };
+    let explained = watched(&plan, &effort)?;
     // A file stands for its plan as it is.
     let file = arguments.plan.file.as_deref().filter(|_| arguments.plan.storm.change.is_empty());
     let reproduce = command_of_plan("replay", &plan, file);
@@ -79,4 +84,21 @@ pub fn explain(arguments: &ExplainArguments) -> Result<u8, Failure> {
         Format::Json => say(report::explained_json(&explained, &reproduce)),
     }
     Ok(exit::SAFE)
+}
+
+#[cfg(test)]
+mod tests {
+    use lockstorm_sim::check::Verdict;
+
+    use super::*;
+
+    /// `explain` and `report --explain` both give these codes.
+    #[test]
+    fn what_does_not_repeat_is_no_bad_input() {
+        let passes = unexplained(Unexplained::NoViolation(Verdict::Safe));
+        assert!(matches!(passes, Failure::Usage(_)), "{passes:?}");
+        let differs = unexplained(Unexplained::OtherPast(7));
+        assert!(matches!(differs, Failure::Nondeterminism(_)), "{differs:?}");
+        assert_eq!(differs.code(), exit::NONDETERMINISM);
+    }
 }

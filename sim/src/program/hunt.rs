@@ -93,7 +93,7 @@ pub fn hunt(arguments: &HuntArguments, environment: &Environment) -> Result<u8, 
         && let Some(before) = journal.before()
         && !is_quiet()
     {
-        eprintln!("{}", goes_on(out, before, journal.elapsed_s(), setup.duration));
+        complain(goes_on(out, before, journal.elapsed_s(), setup.duration));
     }
     let mut walk = Walk::new(&setup, folder, journal);
     walk.go(&mut course)?;
@@ -163,7 +163,7 @@ fn subject(certificate: &Certificate) -> String {
 fn compare(old: &Certificate, new: &Certificate, format: Format) -> u8 {
     let tell = |line: &str| match format {
         Format::Text => say(line),
-        Format::Json => eprintln!("{line}"),
+        Format::Json => complain(line),
     };
     let differences = new.differences(old);
     if differences.is_empty() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use lockstorm_sim::check::{self, Judgement, Setting, Verdict};
-use lockstorm_sim::explain::{self, Effort, Explained};
+use lockstorm_sim::explain::{Effort, Explained};
 use lockstorm_sim::history::file::error::Complaint;
 use lockstorm_sim::history::file::read;
 use lockstorm_sim::plan::capsule;
@@ -19,9 +19,10 @@ use lockstorm_sim::whole_file;
 
 use super::arguments::{ChangeArguments, EngineArgument};
 use super::exit::Failure;
+use super::explain::watched;
 use super::plan_source::load_any;
 use super::run::{command_of_plan, examined, verdict_with};
-use super::say::say;
+use super::say::{complain, say};
 
 /// Which files are written.
 #[derive(Debug, Clone, Default, Args)]
@@ -112,7 +113,7 @@ impl Files {
                 ))
             })?;
             // Where standard output is for machines, this is not in their way.
-            eprintln!("report: {}", absolute(path).display());
+            complain(format!("report: {}", absolute(path).display()));
         }
         Ok(())
     }
@@ -194,7 +195,7 @@ fn of_plan(arguments: &ReportArguments, files: &Files) -> Result<Verdict, Failur
         None => (None, None),
     };
     let explained: Option<Explained> = match arguments.explain {
-        true => Some(explain::explain(&plan, &Effort::default()).map_err(Failure::usage)?),
+        true => Some(watched(&plan, &Effort::default())?),
         false => None,
     };
     // A file stands for its plan as it is.

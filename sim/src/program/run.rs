@@ -24,7 +24,7 @@ use super::exit::Failure;
 use super::plan_source::load_any;
 use super::progress::Waiting;
 use super::report::{Files, shown as shown_with_messages};
-use super::say::{manner, say};
+use super::say::{complain, manner, say};
 
 /// `lockstorm run`.
 pub fn run(arguments: &RunArguments, environment: &Environment) -> Result<u8, Failure> {
@@ -142,7 +142,7 @@ fn tell(plan: &Plan, telling: &Telling<'_>) -> Result<u8, Failure> {
         let shown = shown_with_messages(&run);
         let failure = block::Failure { run: shown.as_ref().unwrap_or(&run), ..failure };
         for line in pages::written(asked, &Source::of_run(&failure)) {
-            eprintln!("{line}");
+            complain(line);
         }
     }
     // After what the run came to: that is not lost with its history.

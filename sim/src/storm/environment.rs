@@ -77,7 +77,8 @@ impl Environment {
         let ours = variables.filter(|(name, _)| name.starts_with("LOCKSTORM_"));
         let (environment, warnings) = Environment::read(ours)?;
         for warning in warnings {
-            eprintln!("warning: {warning}");
+            // Whoever does not read it does not miss it: `eprintln!` would panic.
+            let _ = writeln!(std::io::stderr(), "warning: {warning}");
         }
         Ok(environment)
     }

@@ -155,7 +155,8 @@ pub fn serve(factory: &LockFactory) {
     let code = match serve_plan(Path::new(&plan), Path::new(&out), factory) {
         Ok(()) => 0,
         Err(why) => {
-            eprintln!("{why}");
+            // Nobody need read it: `eprintln!` would panic.
+            let _ = writeln!(std::io::stderr(), "{why}");
             70
         }
     };
