@@ -102,10 +102,10 @@ fn what_may_be_chance_decides_nothing() {
         let points = &explanation.cliff.points;
         points.iter().find(|point| point.step == step).unwrap().stormy
     };
-    assert_eq!([step(steepest.from_step), step(steepest.to.step)], [
-        steepest.before,
-        steepest.after
-    ]);
+    assert_eq!(
+        [step(steepest.from_step), step(steepest.to.step)],
+        [steepest.before, steepest.after]
+    );
     // None of four before it and four of four from it on, by draws of their own: where the two
     // shares are equal that is seen in at most one of 256.
     let plan = Plan::from_seed("redis-failover", "redis", Fence::Off, Seed(2)).unwrap();

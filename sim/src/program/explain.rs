@@ -12,7 +12,7 @@ use super::arguments::Format;
 use super::exit::{self, Failure};
 use super::plan_source::PlanArguments;
 use super::progress::Progress;
-use super::run::command_of_plan;
+use super::run::{command_of_file, command_of_plan};
 use super::say::{manner, say};
 
 /// `explain`.
@@ -72,9 +72,10 @@ pub fn explain(arguments: &ExplainArguments) -> Result<u8, Failure> {
     let plan = arguments.plan.plan()?;
     let effort = Effort { draws: arguments.reseeds, ..Effort::default() };
     let explained = watched(&plan, &effort)?;
-    // A file stands for its plan as it is.
-    let file = arguments.plan.file.as_deref().filter(|_| arguments.plan.storm.change.is_empty());
-    let reproduce = command_of_plan("replay", &plan, file);
+    let reproduce = match &arguments.plan.file {
+        Some(file) => command_of_file("replay", file, &arguments.plan.storm.change),
+        None => command_of_plan("replay", &plan, None),
+    };
     match arguments.format {
         Format::Text => {
             say(report::explained(&explained, &manner()));

@@ -30,7 +30,7 @@ use super::exit::{self, Failure};
 use super::plan_folder::PlanFolder;
 use super::progress::is_quiet;
 use super::run::quarry;
-use super::say::say;
+use super::say::{complain, say};
 use walk::Walk;
 
 /// What the flags ask for.

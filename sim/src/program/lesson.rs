@@ -19,7 +19,7 @@ use super::arguments::{Format, key_and_value};
 use super::exit::{self, Failure};
 use super::report::{Files, shown};
 use super::run::confirmed;
-use super::say::{manner, say};
+use super::say::{complain, manner, say};
 
 /// `lesson`.
 #[derive(Debug, Subcommand)]

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use crate::check::Language;
 use crate::explain::cliff::{MOST_DRAWS, Point, Rest, Rise, Settled};
-use crate::explain::{Draws, Explained};
 use crate::explain::measures::Measure;
 use crate::explain::pair::{Moment, Pair};
+use crate::explain::{Draws, Explained};
 use crate::hunt::proportion::Proportion;
 use crate::plan::{capsule, file};
 use crate::report::layout::{labelled, pad, pad_left, width};
@@ -204,13 +204,12 @@ fn gradually(rise: &Rise, draws: u32) -> String {
 /// Where the share seemed to rise most, and why that says nothing.
 fn not_decided(rise: &Rise, draws: u32) -> String {
     let ([from, to], counts) = (ends(rise), counts(rise, draws));
-    let place = format!("between {from} and {to} ({}, at {})", rise.to.name, seconds(rise.to.at_us));
+    let place =
+        format!("between {from} and {to} ({}, at {})", rise.to.name, seconds(rise.to.at_us));
     if rise.after <= rise.before {
         let not = drawn(rise, "drawn anew it does not", "it does not");
         let counts = counts.trim_start_matches("drawn anew, ");
-        return format!(
-            "Not decided: the share seemed to rise most {place}, and {not}: {counts}."
-        );
+        return format!("Not decided: the share seemed to rise most {place}, and {not}: {counts}.");
     }
     let more = match rise.least_draws(draws) {
         Some(least) => format!("--reseeds of fewer than about {least} would not tell"),

@@ -14,6 +14,7 @@
 //! A variable that begins with `LOCKSTORM_` and is none of these is warned about: it
 //! is most likely misspelt.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;

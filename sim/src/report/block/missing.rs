@@ -4,6 +4,7 @@ use super::{Block, Failure};
 use crate::check::{Goal, Judgement, Verdict};
 use crate::fault;
 use crate::history::{Event, History, What};
+use crate::plan::groups;
 use crate::plan::{FaultKind, Micros, Plan, RedisPersistence, When};
 use crate::report::layout::counted;
 
@@ -61,48 +62,8 @@ fn unknown(judgement: &Judgement, history: &History) -> (String, Vec<String>) {
         );
     }
     for goal in &judgement.goals.missed {
-        let (what, mend) = match goal {
-            Goal::Handover => (
-                "the lock never passed from one client to another",
-                "give the storm more time (--set duration=20s), more clients (--set \
-                 topology.apps=3) or more patience (--set workload.patience=10s)",
-            ),
-            Goal::FaultTookEffect => {
-                ("no fault had an observable effect", "anchor a fault to an event that happens")
-            }
-            Goal::GrantInStorm => (
-                "the lock was granted only after every fault had ended: in the storm it was not \
-                 tried",
-                "let the faults begin later or end sooner, or give the storm more time (--set \
-                 duration=20s)",
-            ),
-            Goal::BooksRead => (
-                "units were sold, and the stock's books were never read",
-                "the run ended before its clients: give it less to do, or look for a client that \
-                 never comes back",
-            ),
-            Goal::Conflict => (
-                "no two clients ever wanted the same at the same time",
-                "give the storm more clients (--set topology.apps=3) or fewer units",
-            ),
-            Goal::Failover
-            | Goal::Expiry
-            | Goal::Renewal
-            | Goal::HolderDied
-            | Goal::SoldOut
-            | Goal::FenceRefused => (
-                goal.word(crate::check::Language::English),
-                "the scenario is about this, and it did not happen: anchor a fault where it would",
-            ),
-        };
-        missing.push(match goal {
-            Goal::Handover
-            | Goal::FaultTookEffect
-            | Goal::GrantInStorm
-            | Goal::BooksRead
-            | Goal::Conflict => what.to_owned(),
-            _ => format!("the scenario's goal \"{what}\" was not met"),
-        });
+        let (what, mend) = missed(*goal);
+        missing.push(what);
         mends.push(mend.to_owned());
     }
     if judgement.undecided > 0 {
@@ -117,6 +78,47 @@ fn unknown(judgement: &Judgement, history: &History) -> (String, Vec<String>) {
     }
     mends.dedup();
     (format!("Nothing can be said of this run: {}.", missing.join("; ")), mends)
+}
+
+/// What of a goal was not there, and the mend.
+fn missed(goal: Goal) -> (String, &'static str) {
+    let (what, mend) = match goal {
+        Goal::Handover => (
+            "the lock never passed from one client to another",
+            "give the storm more time (--set duration=20s), more clients (--set topology.apps=3) \
+             or more patience (--set workload.patience=10s)",
+        ),
+        Goal::FaultTookEffect => {
+            ("no fault had an observable effect", "anchor a fault to an event that happens")
+        }
+        Goal::GrantInStorm => (
+            "the lock was granted only after every fault had ended: in the storm it was not tried",
+            "let the faults begin later or end sooner, or give the storm more time (--set \
+             duration=20s)",
+        ),
+        Goal::BooksRead => (
+            "units were sold, and the stock's books were never read",
+            "the run ended before its clients: give it less to do, or look for a client that never \
+             comes back",
+        ),
+        Goal::Conflict => (
+            "no two clients ever wanted the same at the same time",
+            "give the storm more clients (--set topology.apps=3) or fewer units",
+        ),
+        Goal::Failover
+        | Goal::Expiry
+        | Goal::Renewal
+        | Goal::HolderDied
+        | Goal::SoldOut
+        | Goal::FenceRefused => {
+            let goal = goal.word(crate::check::Language::English);
+            return (
+                format!("the scenario's goal \"{goal}\" was not met"),
+                "the scenario is about this, and it did not happen: anchor a fault where it would",
+            );
+        }
+    };
+    (what.to_owned(), mend)
 }
 
 /// Whose programs ended by themselves and were not started again, and why.
@@ -185,11 +187,10 @@ fn diskless<'k>(kind: &'k FaultKind, plan: &Plan) -> Option<(&'k str, String)> {
                     topology.redis-persistence=aof-always)";
         return Some((node, mend.to_owned()));
     }
-    // Clients, and the stock that is no database.
-    let is_server = ["redis-", "sentinel-", "zk-", "pg-"].iter().any(|kind| node.starts_with(kind));
+    let keeps = groups::sort_of(node).is_some_and(|(_, sort)| sort.keeps);
     let mend =
         format!("{node} is no server that keeps anything: have the fault strike one that is");
-    (!is_server).then_some((node, mend))
+    (!keeps).then_some((node, mend))
 }
 
 /// What became of each fault that touched nothing; of many, the first `most`.

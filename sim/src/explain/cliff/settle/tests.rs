@@ -132,8 +132,7 @@ fn what_is_told_was_drawn_anew() {
 fn what_is_not_asked_again_says_so() {
     let jump = |event| if event < 437 { 0.0 } else { 1.0 };
     let known = Known::new(&jump, 2, 0);
-    let Settled::NotDecided(rise) =
-        settled(&known, &known.points(12), 2, Rest::Stormy).unwrap()
+    let Settled::NotDecided(rise) = settled(&known, &known.points(12), 2, Rest::Stormy).unwrap()
     else {
         panic!("two draws decide nothing")
     };
