@@ -95,6 +95,9 @@ pub fn hunt(arguments: &HuntArguments, environment: &Environment) -> Result<u8, 
     {
         complain(goes_on(out, before, journal.elapsed_s(), setup.duration));
     }
+    if !is_quiet() {
+        setup.in_time(&course).into_iter().for_each(complain);
+    }
     let mut walk = Walk::new(&setup, folder, journal);
     walk.go(&mut course)?;
     finish(&setup, &course, walk, against.as_ref())
@@ -235,6 +238,19 @@ impl Setup {
         // Refuse bad flags before any worker is started.
         setup.quarry.plan(first)?;
         Ok(setup)
+    }
+
+    /// What somebody would rather know before the hunt than after it.
+    fn in_time(&self, course: &Course) -> Vec<String> {
+        let mut lines: Vec<String> = course.too_few_for_pairs().into_iter().collect();
+        if let (false, Some(out)) = (self.is_campaign, &self.out) {
+            lines.push(format!(
+                "{}: what is found is kept there, and no journal: stopped, this hunt begins anew; \
+                 for a campaign, which goes on where it was, add --for DURATION",
+                out.display()
+            ));
+        }
+        lines
     }
 
     fn course(&self) -> Result<Course, Failure> {

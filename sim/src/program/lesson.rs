@@ -295,7 +295,7 @@ fn export(lessons: &[Lesson], folder: &Path) -> Result<u8, Failure> {
     std::fs::create_dir_all(folder).map_err(|error| cannot(folder, error))?;
     let mut all = Vec::new();
     for lesson in lessons {
-        complain(lesson.id);
+        complain(&lesson.id);
         let run = ran(&lesson.plan)?;
         let said = confirmed(&run);
         as_said(lesson, &run, &said, Language::English)?;

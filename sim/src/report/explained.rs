@@ -226,7 +226,8 @@ fn not_decided(rise: &Rise, draws: u32) -> String {
 fn tried(text: &mut Text<'_>, explained: &Explained) {
     let Some((as_it_is, measures)) = explained.measures.split_first() else { return };
     let draws = explained.draws;
-    text.heading(&format!("Tried, over the same {draws} draws"));
+    // Any violation counts, of whatever kind: another baseline than that of the table above.
+    text.heading(&format!("Tried, over the same {draws} draws: runs with any violation"));
     let named = |measure: &Measure| match measure.flags.as_str() {
         "" => "as it is".to_owned(),
         flags => flags.to_owned(),
@@ -250,11 +251,28 @@ fn tried(text: &mut Text<'_>, explained: &Explained) {
         }
         text.line(&line);
     }
+    if as_it_is.violations == 0 {
+        text.paragraph(&own_draws(measures));
+    }
     text.paragraph(
         "A measure that changes nothing here may help elsewhere; one that helps in each of these \
          runs is not thereby proved. For proof: `lockstorm hunt` with the same flag; to see one run: \
          the flag behind `lockstorm run` or `lockstorm replay` of this plan.",
     );
+}
+
+/// What is known of measures where none of the other draws fails as it is.
+fn own_draws(measures: &[Measure]) -> String {
+    let passing = measures.iter().filter(|measure| measure.own.is_safe());
+    let passing: Vec<&str> = passing.map(|measure| measure.flags.as_str()).collect();
+    let helps = match passing.as_slice() {
+        [] => "with those, each of them fails as well, or says nothing".to_owned(),
+        flags => format!("with those it is safe with {}", flags.join(", ")),
+    };
+    format!(
+        "Over these draws the plan does not fail as it is, so that the counts say nothing of what \
+         helps: the failure hangs on the plan's own draws; {helps}."
+    )
 }
 
 /// The same as JSON.
@@ -272,6 +290,7 @@ pub fn explained_json(explained: &Explained, reproduce: &str) -> String {
             "violations": measure.violations,
             "safe": measure.safe,
             "inconclusive": measure.inconclusive,
+            "with-its-own-draws": measure.own.id(),
         })
     });
     let document = json!({
@@ -357,6 +376,7 @@ fn rise_json(rise: &Rise, draws: u32) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::Verdict;
     use crate::explain::cliff::Place;
     use crate::history::EventId;
 
@@ -393,6 +413,21 @@ mod tests {
         assert_eq!(json[2]["drawn-anew"], false);
         assert_eq!(json[2]["to-step"], 9);
         assert_eq!(settled_json(&Settled::Nowhere, 50), [Value::Null, Value::Null, Value::Null]);
+    }
+
+    /// Where no other draw fails there is nothing to count, and that is said.
+    #[test]
+    fn a_failure_that_hangs_on_its_own_draws_is_told_as_one() {
+        let measure = |flags: &str, own| {
+            let flags = flags.to_owned();
+            Measure { flags, violations: 0, safe: 50, inconclusive: 0, own }
+        };
+        let (fails, safe) = (Verdict::Violation, Verdict::SafeByFence);
+        let told = [
+            own_draws(&[measure("--fence write", fails), measure("--fence full", safe)]),
+            own_draws(&[measure("--fence write", fails)]),
+        ];
+        insta::assert_snapshot!(told.join("\n"));
     }
 
     /// Which draws were counted is said of whatever is told, and only of what was drawn anew.

@@ -1,7 +1,8 @@
 //! What a run without a finding lacks, and the mend: no verdict without a reason.
 
-use super::{Block, Failure};
+use super::{Block, Failure, seconds};
 use crate::check::{Goal, Judgement, Verdict};
+use crate::explain::names;
 use crate::fault;
 use crate::history::{Event, History, What};
 use crate::plan::groups;
@@ -39,6 +40,13 @@ pub(super) fn tell(block: &mut Block<'_>, failure: &Failure<'_>) {
             block.paragraph(&line);
         }
         block.blank();
+    }
+    if judgement.verdict.is_safe() {
+        let did = what_faults_did(&run.history, &run.plan, judgement);
+        did.iter().for_each(|line| block.paragraph(line));
+        if !did.is_empty() {
+            block.blank();
+        }
     }
     let mends: Vec<&str> = mends.iter().map(String::as_str).collect();
     block.labelled("Mend", &mends);
@@ -119,6 +127,48 @@ fn missed(goal: Goal) -> (String, &'static str) {
         }
     };
     (what.to_owned(), mend)
+}
+
+/// What each fault of a safe run did first, and what became of its servers meanwhile: who led,
+/// and whose sessions ended. A run that says nothing of this could be one in which all was calm.
+fn what_faults_did(history: &History, plan: &Plan, judgement: &Judgement) -> Vec<String> {
+    const MOST_FAULTS: usize = 6;
+    const MOST_EVENTS: usize = 6;
+    let touched = &judgement.goals.touched;
+    let of_fault = touched.iter().take(MOST_FAULTS).filter_map(|fault| {
+        let narration = fault::narration(&plan.faults.get(*fault)?.kind);
+        let how = history.iter().find_map(|event| match &event.what {
+            What::FaultTouched { fault: of, how } if of == fault => Some(how),
+            _ => None,
+        });
+        Some(format!("fault {fault}: {narration}; {}", how?))
+    });
+    let mut lines: Vec<String> = of_fault.collect();
+    if touched.len() > MOST_FAULTS {
+        lines.push(format!("and {} more", touched.len() - MOST_FAULTS));
+    }
+    let is_told = |event: &&Event| {
+        matches!(
+            event.what,
+            What::Promoted { .. }
+                | What::Leading { .. }
+                | What::SteppedDown { .. }
+                | What::SessionExpired { .. }
+        )
+    };
+    let events = history.iter().filter(is_told);
+    let mut told: Vec<String> = events
+        .clone()
+        .take(MOST_EVENTS)
+        .filter_map(|event| Some(format!("{} ({})", names::name(event)?, seconds(event.at_us))))
+        .collect();
+    if events.clone().count() > MOST_EVENTS {
+        told.push(format!("and {} more", events.count() - MOST_EVENTS));
+    }
+    if !told.is_empty() {
+        lines.push(format!("servers: {}", told.join(", ")));
+    }
+    lines
 }
 
 /// Whose programs ended by themselves and were not started again, and why.
