@@ -4,7 +4,8 @@
 //! story and lets the rest go on with other draws, many times, so that one sees when the
 //! failure was settled, and finds the decisive event; [`pair`] sets the nearest plan
 //! that passes beside the last that fails on the way to it and finds where the two part; [`causes`] walks from the harm
-//! back to what set it off; [`measures`] tries what might help, over the same draws.
+//! back to what set it off; [`measures`] tries what might help, over the same draws and with the
+//! plan's own.
 //!
 //! Every count here is of runs that were made, and a run whose past did not come out the same is
 //! an error, never a count. What is estimated says so: the intervals of shares, and with how few

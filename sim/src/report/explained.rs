@@ -266,8 +266,8 @@ fn own_draws(measures: &[Measure]) -> String {
     let passing = measures.iter().filter(|measure| measure.own.is_safe());
     let passing: Vec<&str> = passing.map(|measure| measure.flags.as_str()).collect();
     let helps = match passing.as_slice() {
-        [] => "with those, each of them fails as well, or says nothing".to_owned(),
-        flags => format!("with those it is safe with {}", flags.join(", ")),
+        [] => "with those, each of these fails as well, or says nothing".to_owned(),
+        flags => format!("with those, these pass: {}", flags.join(", ")),
     };
     format!(
         "Over these draws the plan does not fail as it is, so that the counts say nothing of what \

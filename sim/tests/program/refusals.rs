@@ -80,6 +80,23 @@ fn bad_flags_are_refused() {
     }
 }
 
+/// The readers' lock over a plan without readers: the mend is a flag to copy, and it helps.
+#[test]
+fn a_lock_for_readers_says_how_many_may_read() {
+    let (_, text, _) = lockstorm(&["run", "--scenario", "zookeeper-three", "--print-plan"]);
+    let file = plan_file(&text);
+    let path = file.path().to_str().unwrap();
+    let over = ["run", "--plan", path, "--lock", "zookeeper-read", "--print-plan"];
+    let (code, _, stderr) = lockstorm(&over);
+    assert_eq!(code, 64, "{stderr}");
+    let words = stderr.split_whitespace();
+    let setting = words.skip_while(|word| *word != "--set").nth(1).expect("a flag to copy");
+    let setting = setting.trim_end_matches(',');
+    assert!(setting.starts_with("workload.readers="), "{stderr}");
+    let (code, told, stderr) = lockstorm(&[&over[..], &["--set", setting]].concat());
+    assert!(code == 0 && told.contains("zookeeper-read"), "{stderr}");
+}
+
 /// A setting of the fence would win over the flag that a report proposes.
 #[test]
 fn the_fence_of_a_file_is_set_by_its_flag() {

@@ -20,7 +20,7 @@ use std::path::Path;
 use lockstorm_interpose::Senses;
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::engine::senses;
-use lockstorm_sim::history::{Event, EventId, FaultFamily, Name, What};
+use lockstorm_sim::history::{ENSEMBLE, Event, EventId, FaultFamily, Name, What, is_of_ensemble};
 use lockstorm_sim::hunt::Quarry;
 use lockstorm_sim::plan::{Fence, Seed};
 use lockstorm_sim::report::story::{Story, most_steps};
@@ -135,7 +135,10 @@ fn met_a_holder(told: &Told<'_>, fault: usize, targets: &[Name]) -> bool {
     let Some(first) = sets.first() else { return false };
     let servers = sets.iter().map(|event| &*event.node);
     let met = owners.iter().map(|owner| Told::client(owner)).chain(servers);
-    let strikes = met.into_iter().any(|node| targets.iter().any(|target| **target == *node));
+    // What an ensemble grants, no single server of it does.
+    let is_at =
+        |node: &str, target: &str| target == node || (node == ENSEMBLE && is_of_ensemble(target));
+    let strikes = met.into_iter().any(|node| targets.iter().any(|target| is_at(node, target)));
     strikes && told.at_work(fault, first.at_us, end.at_us)
 }
 
