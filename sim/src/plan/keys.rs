@@ -7,113 +7,12 @@
 use std::collections::BTreeSet;
 
 use super::complaint::{Complaint, listed, quoted};
+use super::limits;
+pub use super::raw::Raw;
 use super::scenario;
 use super::{
     Ask, Fence, MAX_CONNECTIONS, Micros, Plan, Ppm, RedisPersistence, Seed, StockPlace, app_node,
 };
-
-/// A value as it stands in a file or after `--set key=`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Raw<'a> {
-    /// A string of a file.
-    Text(&'a str),
-    /// An integer of a file; `None` if it is beyond 64 bits.
-    Integer(Option<i64>),
-    /// A real of a file, as written.
-    Real(&'a str),
-    /// A boolean of a file.
-    Flag(bool),
-    /// Something else of a file, by the name of its type.
-    Other(&'static str),
-    /// What stands after `--set key=`: of whatever type is wanted.
-    Bare(&'a str),
-}
-
-impl<'a> Raw<'a> {
-    fn described(&self) -> String {
-        match self {
-            Raw::Text(text) | Raw::Bare(text) => format!("the text {}", quoted(text)),
-            Raw::Integer(Some(number)) => format!("the integer {number}"),
-            Raw::Integer(None) => "an integer beyond 64 bits".to_owned(),
-            Raw::Real(text) => format!("the number {text}"),
-            Raw::Flag(flag) => format!("the boolean {flag}"),
-            Raw::Other(kind) => (*kind).to_owned(),
-        }
-    }
-
-    fn expected(&self, what: &str, mend: impl Into<String>) -> Complaint {
-        Complaint::new(format!("expected {what}, found {}", self.described()), mend)
-    }
-
-    /// As text.
-    pub fn text(self) -> Result<&'a str, Complaint> {
-        match self {
-            Raw::Text(text) | Raw::Bare(text) => Ok(text),
-            _ => Err(self.expected("text", "write it in quotation marks")),
-        }
-    }
-
-    /// As anything that is written as text, such as a time; `example` is one.
-    pub fn parsed<T>(self, noun: &str, example: &str) -> Result<T, Complaint>
-    where
-        T: std::str::FromStr<Err = Complaint>,
-    {
-        match self {
-            Raw::Text(text) | Raw::Bare(text) => text.parse(),
-            _ => Err(self.expected(noun, format!("write it as text, such as {}", quoted(example)))),
-        }
-    }
-
-    /// As a duration.
-    pub fn time(self) -> Result<Micros, Complaint> {
-        self.parsed("a time with a unit", "250ms")
-    }
-
-    /// As a whole number up to `most`.
-    pub fn count(self, most: u32) -> Result<u32, Complaint> {
-        let number = match self {
-            Raw::Integer(number) => number,
-            Raw::Bare(text) => text.parse().ok(),
-            _ => None,
-        };
-        number
-            .and_then(|number| u32::try_from(number).ok())
-            .filter(|number| *number <= most)
-            .ok_or_else(|| {
-                self.expected("a whole number", format!("write a number from 0 to {most}"))
-            })
-    }
-
-    /// As true or false.
-    pub fn flag(self) -> Result<bool, Complaint> {
-        match self {
-            Raw::Flag(flag) => Ok(flag),
-            Raw::Bare("true") => Ok(true),
-            Raw::Bare("false") => Ok(false),
-            _ => {
-                Err(self.expected("true or false", "write true or false, without quotation marks"))
-            }
-        }
-    }
-
-    /// As thousandths: a number with up to three decimals.
-    fn milli(self) -> Result<u32, Complaint> {
-        let written = match self {
-            Raw::Integer(Some(number)) => number.to_string(),
-            Raw::Real(text) | Raw::Bare(text) => text.to_owned(),
-            _ => String::new(),
-        };
-        super::time::decimal_times(&written, 1_000)
-            .ok()
-            .and_then(|milli| u32::try_from(milli).ok())
-            .ok_or_else(|| {
-                self.expected(
-                    "a number with at most three decimals",
-                    "write it without quotation marks, such as 0.4",
-                )
-            })
-    }
-}
 
 /// One setting.
 pub struct Key {
@@ -137,6 +36,15 @@ impl std::fmt::Debug for Key {
 }
 
 impl Key {
+    /// Puts a value into a plan. What its field could not even hold is told by the limit that
+    /// plans have, which is the lower one.
+    pub fn put(&self, plan: &mut Plan, raw: Raw<'_>) -> Result<(), Complaint> {
+        match limits::most(&self.path()) {
+            Some(most) if raw.is_beyond(most.max(u32::from(u16::MAX))) => Err(raw.beyond(&most)),
+            _ => (self.set)(plan, raw),
+        }
+    }
+
     /// The whole name, such as `lock.lease`.
     pub fn path(&self) -> String {
         joined(self.section, self.name)
@@ -537,7 +445,7 @@ fn share(raw: Raw<'_>) -> Result<u32, Complaint> {
 }
 
 /// Thousandths as a TOML real.
-fn milli_text(milli: u32) -> String {
+pub(super) fn milli_text(milli: u32) -> String {
     let fraction = format!("{:03}", milli % 1_000);
     let fraction = fraction.trim_end_matches('0');
     format!("{}.{}", milli / 1_000, if fraction.is_empty() { "0" } else { fraction })
@@ -623,17 +531,5 @@ mod tests {
             assert_eq!((key.show)(&other), shown, "{key:?}");
         }
         assert_eq!(other, plan);
-    }
-
-    #[test]
-    fn thousandths_are_exact() {
-        for (raw, milli) in [(Raw::Real("0.4"), 400), (Raw::Integer(Some(1)), 1_000)] {
-            assert_eq!(raw.milli(), Ok(milli));
-        }
-        assert_eq!(milli_text(400), "0.4");
-        assert_eq!(milli_text(1_000), "1.0");
-        for bad in [Raw::Real("0.0001"), Raw::Real("nan"), Raw::Real("-0.4"), Raw::Real("4e-1")] {
-            assert!(bad.milli().is_err());
-        }
     }
 }

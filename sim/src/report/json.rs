@@ -21,6 +21,7 @@
 //! | `goals`, `failed-checkers` | what the silence of a run is worth |
 //! | `story` | the steps of the story, of the gravest finding |
 //! | `why` | one sentence |
+//! | `saved-by` | `null`, or, where a lock failed and no harm was done, what kept it off: the fence, the holder, or nothing |
 //! | `repetition`, `confirmation` | whether it came back the same; what the reference engine says |
 //! | `reproduce` | the command |
 //! | `plan` | the whole plan as TOML, as a file holds it |
@@ -84,6 +85,7 @@ pub struct Document<'a> {
     pub failed_checkers: &'a [FailedChecker],
     pub story: Vec<Step>,
     pub why: Option<String>,
+    pub saved_by: Option<String>,
     pub repetition: Option<Repeated<'a>>,
     pub confirmation: Option<Confirmed<'a>>,
     pub reproduce: &'a str,
@@ -274,6 +276,7 @@ impl<'a> Document<'a> {
             failed_checkers: &judgement.failed,
             story: story.iter().flat_map(|story| &story.steps).map(Step::of).collect(),
             why: subject.as_ref().map(|subject| why::why(&run.history, &run.plan, subject)),
+            saved_by: subject.as_ref().and_then(|of| why::saved::saved_by(&run.history, of)),
             repetition: failure.repetition.map(Repeated::of),
             confirmation: failure
                 .confirmation
