@@ -253,16 +253,21 @@ impl Client {
         if host.timeout(work, guard.lost()).await.is_ok() {
             return Some(BeliefEnd::Told);
         }
-        guard.check().err().map(|_| match guard.remaining().is_zero() {
-            true => BeliefEnd::Deadline,
-            // Its own time is not up: somebody has told the guard of the loss.
-            false => BeliefEnd::Told,
-        })
+        deadline_of(guard)
     }
 
     fn say(&self, cause: Option<EventId>, what: What) -> EventId {
         self.recorder.record_caused(&self.name, cause, what)
     }
+}
+
+/// Why whoever asks its guard now believes no longer, if so.
+pub(super) fn deadline_of(guard: &Guard) -> Option<BeliefEnd> {
+    guard.check().err().map(|_| match guard.remaining().is_zero() {
+        true => BeliefEnd::Deadline,
+        // Its own time is not up: somebody has told the guard of the loss.
+        false => BeliefEnd::Told,
+    })
 }
 
 /// Whether this client takes two things in the other order: every second one.

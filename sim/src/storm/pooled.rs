@@ -20,7 +20,7 @@ use lockstorm::stock::sql::{Outcome, Seen, SellError};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
-use super::checkout::{Item, OF_THE_SALE, Transaction};
+use super::checkout::{Item, OF_THE_SALE, Transaction, not_open};
 use super::connections::{Lending, PoolWatch};
 use super::postgres::endpoint;
 use crate::plan::Plan;
@@ -135,8 +135,7 @@ impl PooledSale {
     }
 
     fn taken_out(&mut self) -> Result<Lent, SellError> {
-        let none = || SellError::Unreachable { reason: "no transaction is open".to_owned() };
-        self.open.take().ok_or_else(none)
+        self.open.take().ok_or_else(not_open)
     }
 
     /// What went wrong leaves a connection that nobody else should have: it is closed.
@@ -185,9 +184,6 @@ impl PooledSale {
     }
 
     async fn end(&mut self, how: &str, told: fn(&Error) -> SellError) -> Result<(), SellError> {
-        if self.open.is_none() {
-            return Ok(());
-        }
         let ended = self.tell(how, told).await;
         // It is back in the pool.
         self.open = None;
@@ -214,6 +210,9 @@ impl Transaction for PooledSale {
 
     fn commit(&mut self) -> BoxFuture<'_, Result<(), SellError>> {
         Box::pin(async move {
+            if self.open.is_none() {
+                return Err(not_open());
+            }
             match self.end("COMMIT", told_of_commit).await {
                 // No reply came in time: it was sent, and nobody knows what became of it.
                 Err(SellError::Unreachable { reason }) => Err(SellError::Indeterminate { reason }),

@@ -25,3 +25,13 @@ fn a_session_that_is_ended_while_it_commits_may_have_committed() {
         assert!(matches!(error, SellError::RolledBack { .. }), "{error:?}");
     });
 }
+
+#[test]
+fn what_was_never_begun_is_not_committed() {
+    answering::served("BEGIN", Severe::Error, async |host, address| {
+        let mut buyer = buyer(host, address);
+        let error = buyer.commit().await.unwrap_err();
+        assert!(matches!(error, SellError::Unreachable { .. }), "{error:?}");
+        buyer.roll_back().await;
+    });
+}
