@@ -19,7 +19,7 @@ use lockstorm_sim::server::postgres::pooler::{Pooler, PoolerSettings};
 use postgres_support::{Ours, connect, connect_closable, told};
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
-use watched::{Watched, until};
+use watched::{Watched, turn, until};
 
 /// Runs a test, for as long as a test may take: what is waited for may never come.
 fn on_tokio(test: impl Future<Output = ()>) {
@@ -103,7 +103,7 @@ impl Holder {
     async fn is_awaited(&self) {
         let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted";
         while told(&self.0, waiting).await != "(1) #1" {
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            turn().await;
         }
     }
 

@@ -249,7 +249,7 @@ impl Menu<'_> {
     fn partitions(&mut self) {
         let (holder, master) = (vec![self.holder()], vec![self.authority.to_owned()]);
         let stock = vec![STOCK_NODE.to_owned()];
-        let (replicas, servers) = (self.replicas(), self.plan.topology.lock_servers());
+        let (replicas, servers) = (self.replicas(), self.plan.topology.doors());
         self.cut("holder", &holder, "servers", &servers, &[Brief, Takeover, PastLease]);
         self.cut("holder", &holder, "stock", &stock, &[Brief, PastLease]);
         if self.plan.topology.independent {
@@ -317,8 +317,9 @@ impl Menu<'_> {
         let stock = vec![STOCK_NODE.to_owned()];
         let replicas = self.replicas();
         let to_master = format!("holder - {}", self.master_role());
+        let door = vec![self.plan.topology.door_of(self.authority)];
         let mut links = vec![
-            (to_master.as_str(), holder.clone(), master.clone()),
+            (to_master.as_str(), holder.clone(), door),
             ("holder - stock", holder.clone(), stock),
         ];
         if self.is_ensemble() && !replicas.is_empty() {

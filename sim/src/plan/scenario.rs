@@ -121,6 +121,8 @@ pub struct LockKind {
     pub records: bool,
     /// Which servers it needs.
     pub needs: Needs,
+    /// Whether it is a planted bug or the mended twin of one.
+    pub planted: bool,
 }
 
 /// Which servers a lock needs.
@@ -157,6 +159,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: false,
         records: false,
         needs: Needs::Nothing,
+        planted: false,
     },
     LockKind {
         name: "redis",
@@ -165,6 +168,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Master,
+        planted: false,
     },
     LockKind {
         name: "redis-watchdog",
@@ -173,6 +177,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Master,
+        planted: false,
     },
     LockKind {
         name: "redis-wait",
@@ -181,6 +186,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Replicas,
+        planted: false,
     },
     LockKind {
         name: "redis-sentinel",
@@ -189,6 +195,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Sentinel,
+        planted: false,
     },
     LockKind {
         name: "redis-reentrant",
@@ -197,6 +204,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Master,
+        planted: false,
     },
     LockKind {
         name: "redis-fair",
@@ -205,6 +213,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Master,
+        planted: false,
     },
     LockKind {
         name: "redlock",
@@ -213,6 +222,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: false,
         records: true,
         needs: Needs::Independent,
+        planted: false,
     },
     LockKind {
         name: "zookeeper",
@@ -221,6 +231,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Ensemble,
+        planted: false,
     },
     LockKind {
         name: "zookeeper-reentrant",
@@ -229,6 +240,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Ensemble,
+        planted: false,
     },
     LockKind {
         name: READ_LOCK,
@@ -237,6 +249,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Ensemble,
+        planted: false,
     },
     LockKind {
         name: "zookeeper-write",
@@ -245,6 +258,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Ensemble,
+        planted: false,
     },
     LockKind {
         name: "zookeeper-election",
@@ -253,6 +267,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Ensemble,
+        planted: false,
     },
     LockKind {
         name: "pg-for-update",
@@ -261,6 +276,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Database,
+        planted: false,
     },
     LockKind {
         name: "pg-nowait",
@@ -269,6 +285,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Database,
+        planted: false,
     },
     LockKind {
         name: "pg-optimistic",
@@ -277,6 +294,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: false,
         records: false,
         needs: Needs::Database,
+        planted: false,
     },
     LockKind {
         name: "pg-conditional",
@@ -285,6 +303,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: false,
         records: false,
         needs: Needs::Database,
+        planted: false,
     },
     LockKind {
         name: "pg-lock-table",
@@ -293,6 +312,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Database,
+        planted: false,
     },
     LockKind {
         name: "pg-lock-table-reentrant",
@@ -301,6 +321,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Database,
+        planted: false,
     },
     LockKind {
         name: "pg-advisory",
@@ -309,6 +330,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Database,
+        planted: false,
     },
     LockKind {
         name: "pg-advisory-xact",
@@ -317,6 +339,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Database,
+        planted: false,
     },
 ];
 
@@ -383,7 +406,7 @@ impl LockKind {
 
     /// Whether its sale is one that is planted: what an order is of is its own, too.
     pub fn has_planted_sale(&self) -> bool {
-        self.has_sale() && self.name.contains('/')
+        self.has_sale() && self.planted
     }
 
     /// Whether some of its clients only read: it is the readers' side of a read/write lock.

@@ -247,7 +247,8 @@ mod tests {
 
     #[test]
     fn what_was_never_begun_is_not_committed() {
-        let plan = scenario::default_plan("postgres-single", "planted/version-read-late", Fence::Off);
+        let plan =
+            scenario::default_plan("postgres-single", "planted/version-read-late", Fence::Off);
         let (host, plan) = (Host::tokio("app-1"), plan.unwrap());
         let mut sale = version_read_late(&host, &plan, Half::Mended);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -22,15 +22,15 @@ use tokio_postgres::{Error, Row};
 
 use super::checkout::{Item, OF_THE_SALE, Transaction, not_open};
 use super::connections::{Lending, PoolWatch};
-use super::postgres::endpoint;
+use super::postgres::dialling::Dialer;
 use crate::plan::Plan;
-use session::{Dialer, told, told_of_commit};
+use session::{Sessions, told, told_of_commit};
 
 /// The pool of one node.
 #[derive(Clone, Debug)]
 pub struct NodePool {
     host: Host,
-    pool: Pool<Dialer>,
+    pool: Pool<Sessions>,
     watch: PoolWatch,
     /// For a connection, and for the row.
     patience: Duration,
@@ -47,7 +47,7 @@ pub struct PooledSale {
 /// A connection that is lent; dropped, it is back in its pool.
 #[derive(Debug)]
 struct Lent {
-    session: Object<Dialer>,
+    session: Object<Sessions>,
     _lending: Lending,
 }
 
@@ -57,11 +57,11 @@ impl NodePool {
     /// # Errors
     /// When the plan's options cannot work.
     pub fn new(host: &Host, plan: &Plan, watch: PoolWatch) -> Result<NodePool, String> {
-        let (host, command_timeout) = (host.clone(), plan.lock.command_timeout.to_duration());
-        let servers = endpoint(plan).servers;
-        let dialer = Dialer { host: host.clone(), servers, command_timeout };
+        let dialer = Dialer::new(host, plan);
+        let (host, command_timeout) = (host.clone(), dialer.limit);
         // Its own timeouts would go by tokio's clock, which is not the node's.
-        let pool = Pool::builder(dialer).max_size(usize::from(plan.workload.pool)).build();
+        let pool =
+            Pool::builder(Sessions(dialer)).max_size(usize::from(plan.workload.pool)).build();
         let pool = pool.map_err(|error| error.to_string())?;
         let patience = plan.workload.patience.to_duration();
         Ok(NodePool { host, pool, watch, patience, command_timeout })
@@ -114,7 +114,7 @@ impl PooledSale {
         told: fn(&Error) -> SellError,
     ) -> Result<(), SellError> {
         let lent = self.taken_out()?;
-        let request = lent.session.client.batch_execute(statements);
+        let request = lent.session.client().batch_execute(statements);
         let answer = self.node.answered(request, told).await;
         self.put_back(lent, answer)
     }
@@ -128,7 +128,7 @@ impl PooledSale {
         let lent = self.taken_out()?;
         let request = async {
             let statement = lent.session.prepared(sql).await?;
-            lent.session.client.query(&statement, parameters).await
+            lent.session.client().query(&statement, parameters).await
         };
         let answer = self.node.answered(request, told).await;
         self.put_back(lent, answer)

@@ -10,11 +10,19 @@ use lockstorm::host::{BoxFuture, Listener, Machine, Stream, Task};
 use lockstorm_sim::server::postgres::pooler::PoolerSettings;
 use tokio::sync::watch;
 
-/// Waits until something is so; the whole test has a limit.
+/// Lets the runtime look at its sockets, as it does before a timer ends: what has been sent is
+/// known to have arrived.
+pub async fn turn() {
+    tokio::time::sleep(Duration::from_millis(2)).await;
+}
+
+/// Waits until something is so, and what was sent by then has arrived; the whole test has a
+/// limit.
 pub async fn until(is_so: impl Fn() -> bool) {
     while !is_so() {
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        turn().await;
     }
+    turn().await;
 }
 
 /// How many are at something.

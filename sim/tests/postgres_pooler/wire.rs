@@ -8,6 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
 use super::postgres_support::{connect, told};
+use super::watched::turn;
 use super::{Pooled, Running, on_tokio};
 
 pub fn message(kind: u8, body: &[u8]) -> Vec<u8> {
@@ -137,7 +138,7 @@ async fn stray(mut stream: TcpStream, number: u32, unasked: Arc<Unasked>) {
         let more = match &text[..] {
             b"stray\0" => done,
             _ => [
-                message(b'N', b"SNOTICE\0\0"),
+                message(b'N', b"SNOTICE\0VNOTICE\0C00000\0Mhi\0\0"),
                 message(b'S', b"a\0b\0"),
                 message(b'A', b"\0\0\0\0c\0\0"),
             ]
@@ -163,6 +164,7 @@ fn a_session_that_answers_what_nobody_has_asked_is_given_to_nobody() {
             assert!(told(&one, statement).await.starts_with(connection), "{statement}");
             unasked.wanted.notify_one();
             unasked.said.notified().await;
+            turn().await;
         }
         server.abort();
     });

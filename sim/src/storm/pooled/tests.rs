@@ -4,8 +4,8 @@ use crate::storm::connections::PoolWatch;
 
 fn buyer(host: Host, address: String) -> PooledSale {
     let (patience, command_timeout) = (Duration::from_secs(5), Duration::from_secs(5));
-    let dialer = Dialer { host: host.clone(), servers: vec![address], command_timeout };
-    let pool = Pool::builder(dialer).max_size(1).build().unwrap();
+    let dialer = Dialer { host: host.clone(), servers: vec![address], limit: command_timeout };
+    let pool = Pool::builder(Sessions(dialer)).max_size(1).build().unwrap();
     let watch = PoolWatch::default();
     NodePool { host, pool, watch, patience, command_timeout }.buyer()
 }

@@ -219,7 +219,9 @@ mod tests {
                 Sessions { idle: vec![backend], open: 1, is_dialling: true, ..Sessions::default() };
             let lent = pool.lend().await.unwrap();
             let mut waits = Box::pin(pool.lend());
-            assert!(poll_fn(|context| Poll::Ready(waits.as_mut().poll(context).is_pending())).await);
+            assert!(
+                poll_fn(|context| Poll::Ready(waits.as_mut().poll(context).is_pending())).await
+            );
             lent.give_back();
             drop(waits);
             let sessions = pool.sessions();
