@@ -417,8 +417,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::plan::Fence;
-    use crate::plan::scenario;
+    use crate::plan::{Fence, POOLER_NODE, scenario};
 
     fn menu_of(scenario: &str, phase: Phase) -> (Plan, Vec<Single>) {
         let lock = match scenario {
@@ -473,6 +472,16 @@ mod tests {
         let names: BTreeSet<&str> = single.iter().map(|single| single.name.as_str()).collect();
         assert!(names.contains("process-crash server, briefly"), "{names:#?}");
         assert!(names.iter().all(|name| !name.contains("follower")), "{names:#?}");
+    }
+
+    #[test]
+    fn a_holder_is_parted_from_the_pooler_before_its_server() {
+        let (_, singles) = menu_of("postgres-pooler", Phase::Invoked);
+        let text = |single: &Single| format!("{:?}", single.fault.kind);
+        let parts: Vec<String> =
+            singles.iter().map(text).filter(|kind| kind.contains("to:")).collect();
+        assert!(parts.iter().any(|kind| kind.contains(POOLER_NODE)), "{parts:#?}");
+        assert!(parts.iter().all(|kind| !kind.contains("pg-1")), "{parts:#?}");
     }
 
     #[test]

@@ -53,9 +53,9 @@ impl Database {
         Ok(session)
     }
 
-    /// A new session.
+    /// A new session at the first server that takes writes.
     pub async fn dial(&self) -> Result<Arc<Session>, LockError> {
-        match self.dialer.dial().await {
+        match self.dialer.dial_primary().await {
             Ok(dialled) => Ok(Arc::new(Session { dialled, is_spoilt: AtomicBool::new(false) })),
             Err(error) => Err(LockError::Backend { reason: error.to_string() }),
         }

@@ -58,9 +58,21 @@ impl Dialer {
     /// # Errors
     /// When there is none.
     pub async fn dial(&self) -> Result<Dialled, NoSession> {
+        self.dial_any(self.servers.len() > 1).await
+    }
+
+    /// A session at the first server that says that it takes writes.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn dial_primary(&self) -> Result<Dialled, NoSession> {
+        self.dial_any(true).await
+    }
+
+    async fn dial_any(&self, asks: bool) -> Result<Dialled, NoSession> {
         let mut refused = NoSession::Unreachable("there is no server".to_owned());
         for server in &self.servers {
-            let dialled = self.host.timeout(self.limit, self.dial_at(server)).await;
+            let dialled = self.host.timeout(self.limit, self.dial_at(server, asks)).await;
             match dialled {
                 Ok(Ok(dialled)) => return Ok(dialled),
                 Ok(Err(error)) => refused = error,
@@ -73,7 +85,7 @@ impl Dialer {
         Err(refused)
     }
 
-    async fn dial_at(&self, server: &str) -> Result<Dialled, NoSession> {
+    async fn dial_at(&self, server: &str, asks: bool) -> Result<Dialled, NoSession> {
         let stream = self.host.connect(server).await;
         let stream = stream.map_err(|error| NoSession::Unreachable(error.to_string()))?;
         let mut config = Config::new();
@@ -85,7 +97,7 @@ impl Dialer {
             let _ = connection.await;
         });
         let dialled = Dialled { client, driver };
-        if self.servers.len() > 1 && !dialled.takes_writes().await.map_err(NoSession::Failed)? {
+        if asks && !dialled.takes_writes().await.map_err(NoSession::Failed)? {
             return Err(NoSession::Unreachable(format!("{server} takes no writes")));
         }
         Ok(dialled)
