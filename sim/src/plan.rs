@@ -332,6 +332,17 @@ impl Topology {
         servers
     }
 
+    /// Where clients reach a server: at the pooler, if one stands before it.
+    pub fn door_of(&self, server: &str) -> String {
+        let is_behind = self.pooler > 0 && server.starts_with("pg-");
+        if is_behind { POOLER_NODE.to_owned() } else { server.to_owned() }
+    }
+
+    /// Where clients reach the servers that may keep a lock.
+    pub fn doors(&self) -> Vec<String> {
+        self.lock_servers().iter().map(|server| self.door_of(server)).collect()
+    }
+
     /// So many sentinels must agree that a master is down: a majority of them.
     pub fn quorum(&self) -> u16 {
         self.sentinels / 2 + 1

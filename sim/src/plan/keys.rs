@@ -104,9 +104,9 @@ macro_rules! key {
 }
 
 macro_rules! time_key {
-    ($section:literal, $name:literal, $($field:ident).+) => {
+    ($section:literal, $name:literal, $($field:ident).+ $(, $matters:expr)?) => {
         key!($section, $name, |plan, raw| plan.$($field).+ = raw.time()?,
-            |plan| toml_of(plan.$($field).+))
+            |plan| toml_of(plan.$($field).+) $(, $matters)?)
     };
 }
 
@@ -119,10 +119,10 @@ macro_rules! count_key {
 }
 
 macro_rules! small_count_key {
-    ($section:literal, $name:literal, $($field:ident).+) => {
+    ($section:literal, $name:literal, $($field:ident).+ $(, $matters:expr)?) => {
         key!($section, $name,
             |plan, raw| plan.$($field).+ = small_count(raw)?,
-            |plan| plan.$($field).+.to_string())
+            |plan| plan.$($field).+.to_string() $(, $matters)?)
     };
 }
 
@@ -177,27 +177,9 @@ pub const KEYS: &[Key] = &[
         |plan| toml_text(plan.lock.own.ask.name()),
         |plan| plan.lock.name == "redlock"
     ),
-    key!(
-        "lock",
-        "wait-replicas",
-        |plan, raw| plan.lock.own.wait_replicas = small_count(raw)?,
-        |plan| plan.lock.own.wait_replicas.to_string(),
-        waits
-    ),
-    key!(
-        "lock",
-        "wait-timeout",
-        |plan, raw| plan.lock.own.wait_timeout = raw.time()?,
-        |plan| toml_of(plan.lock.own.wait_timeout),
-        waits
-    ),
-    key!(
-        "lock",
-        "waiter-timeout",
-        |plan, raw| plan.lock.own.waiter_timeout = raw.time()?,
-        |plan| toml_of(plan.lock.own.waiter_timeout),
-        |plan| plan.lock.name == "redis-fair"
-    ),
+    small_count_key!("lock", "wait-replicas", lock.own.wait_replicas, waits),
+    time_key!("lock", "wait-timeout", lock.own.wait_timeout, waits),
+    time_key!("lock", "waiter-timeout", lock.own.waiter_timeout, is_fair),
     key!(
         "lock",
         "expiry",
@@ -219,20 +201,8 @@ pub const KEYS: &[Key] = &[
         |plan| toml_text(plan.lock.own.isolation.name()),
         is_optimistic
     ),
-    key!(
-        "lock",
-        "connections",
-        |plan, raw| plan.lock.own.connections = small_count(raw)?,
-        |plan| plan.lock.own.connections.to_string(),
-        |plan| plan.lock.name.starts_with("pg-")
-    ),
-    key!(
-        "topology",
-        "redis",
-        |plan, raw| plan.topology.redis = small_count(raw)?,
-        |plan| plan.topology.redis.to_string(),
-        has_redis
-    ),
+    small_count_key!("lock", "connections", lock.own.connections, is_in_database),
+    small_count_key!("topology", "redis", topology.redis, has_redis),
     key!(
         "topology",
         "redis-mode",
@@ -247,48 +217,12 @@ pub const KEYS: &[Key] = &[
         |plan| toml_text(plan.topology.persistence.name()),
         |plan| plan.topology.persistence != RedisPersistence::None
     ),
-    key!(
-        "topology",
-        "sentinels",
-        |plan, raw| plan.topology.sentinels = small_count(raw)?,
-        |plan| plan.topology.sentinels.to_string(),
-        has_redis
-    ),
-    key!(
-        "topology",
-        "zookeeper",
-        |plan, raw| plan.topology.zookeeper = small_count(raw)?,
-        |plan| plan.topology.zookeeper.to_string(),
-        has_zookeeper
-    ),
-    key!(
-        "topology",
-        "tick",
-        |plan, raw| plan.topology.tick = raw.time()?,
-        |plan| toml_of(plan.topology.tick),
-        has_zookeeper
-    ),
-    key!(
-        "topology",
-        "postgres",
-        |plan, raw| plan.topology.postgres = small_count(raw)?,
-        |plan| plan.topology.postgres.to_string(),
-        has_postgres
-    ),
-    key!(
-        "topology",
-        "max-connections",
-        |plan, raw| plan.topology.max_connections = small_count(raw)?,
-        |plan| plan.topology.max_connections.to_string(),
-        |plan| plan.topology.max_connections != MAX_CONNECTIONS
-    ),
-    key!(
-        "topology",
-        "pooler",
-        |plan, raw| plan.topology.pooler = small_count(raw)?,
-        |plan| plan.topology.pooler.to_string(),
-        |plan| plan.topology.pooler != 0
-    ),
+    small_count_key!("topology", "sentinels", topology.sentinels, has_redis),
+    small_count_key!("topology", "zookeeper", topology.zookeeper, has_zookeeper),
+    time_key!("topology", "tick", topology.tick, has_zookeeper),
+    small_count_key!("topology", "postgres", topology.postgres, has_postgres),
+    small_count_key!("topology", "max-connections", topology.max_connections, has_other_limit),
+    small_count_key!("topology", "pooler", topology.pooler, |plan| plan.topology.pooler != 0),
     small_count_key!("topology", "apps", topology.apps),
     key!(
         "topology",
@@ -304,13 +238,7 @@ pub const KEYS: &[Key] = &[
         |plan, raw| plan.topology.latency_sigma_milli = raw.milli()?,
         |plan| milli_text(plan.topology.latency_sigma_milli)
     ),
-    key!(
-        "topology",
-        "down-after",
-        |plan, raw| plan.topology.down_after = raw.time()?,
-        |plan| toml_of(plan.topology.down_after),
-        has_redis
-    ),
+    time_key!("topology", "down-after", topology.down_after, has_redis),
     count_key!("workload", "units", workload.units),
     time_key!("workload", "think", workload.think),
     time_key!("workload", "work", workload.work),
@@ -339,31 +267,30 @@ pub const KEYS: &[Key] = &[
         |plan| toml_text(plan.workload.stock.name()),
         has_postgres
     ),
-    key!(
-        "workload",
-        "buyers",
-        |plan, raw| plan.workload.buyers = small_count(raw)?,
-        |plan| plan.workload.buyers.to_string(),
-        |plan| plan.workload.buyers != 1
-    ),
-    key!(
-        "workload",
-        "pool",
-        |plan, raw| plan.workload.pool = small_count(raw)?,
-        |plan| plan.workload.pool.to_string(),
-        |plan| plan.workload.stock == StockPlace::SqlPooled
-    ),
-    key!(
-        "workload",
-        "readers",
-        |plan, raw| plan.workload.readers = small_count(raw)?,
-        |plan| plan.workload.readers.to_string(),
-        |plan| plan.workload.readers > 0
-    ),
+    small_count_key!("workload", "buyers", workload.buyers, |plan| plan.workload.buyers != 1),
+    small_count_key!("workload", "pool", workload.pool, has_pools),
+    small_count_key!("workload", "readers", workload.readers, |plan| plan.workload.readers > 0),
 ];
 
 fn has_postgres(plan: &Plan) -> bool {
     plan.topology.postgres > 0
+}
+
+/// Another limit of connections than PostgreSQL's own.
+fn has_other_limit(plan: &Plan) -> bool {
+    plan.topology.max_connections != MAX_CONNECTIONS
+}
+
+fn has_pools(plan: &Plan) -> bool {
+    plan.workload.stock == StockPlace::SqlPooled
+}
+
+fn is_fair(plan: &Plan) -> bool {
+    plan.lock.name == "redis-fair"
+}
+
+fn is_in_database(plan: &Plan) -> bool {
+    plan.lock.name.starts_with("pg-")
 }
 
 fn is_optimistic(plan: &Plan) -> bool {

@@ -13,7 +13,7 @@
 //! | `signature` | what makes two failures the same bug |
 //! | `seed`, `scenario`, `lock`, `fence`, `engine`, `trace` | which run it was |
 //! | `ended-us`, `steps`, `messages` | simulated µs, engine steps, messages between nodes |
-//! | `connections` | `null`, or, where buyers share pools of connections to the database: how many a `pool` has and the most that one had lent (`peak-lent`), the `waits` for one and how many were `given-up`, the most sessions at one server (`peak-sessions`), how many it `refused` (53300) |
+//! | `connections` | `null`, or, where buyers share pools of connections to the database: how many a `pool` has and the most that one had lent (`peak-lent`), the `waits` of those who got one (`count`, and in simulated µs `median-us`, `p99-us`, `most-us`), how many were `given-up` and how often one could not be opened (`failed`), the most sessions at one server (`peak-sessions`), how many it `refused` (53300) |
 //! | `build` | `tokio-unstable`, `interposer`: whether the process that wrote this has what makes more of a run the seed's |
 //! | `timers` | `null`, or the `nodes` whose clocks had a rate that tokio timers of third-party code did not follow there, and the `libraries` in use with the timers that each `set` |
 //! | `stuck` | why the run came to no end, or was not begun |
