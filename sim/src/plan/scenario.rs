@@ -158,6 +158,7 @@ pub const OWN_LOCK: LockKind = LockKind {
     tokens: true,
     records: true,
     needs: Needs::Nothing,
+    planted: false,
 };
 
 /// All locks.
