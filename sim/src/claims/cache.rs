@@ -37,15 +37,17 @@ after = "app-1 acquire 3 returned"
 for = "4s"
 "#;
 
-/// The holder's link to the stock is cut just when it sells: what it sent arrives when the cut
-/// is over.
-const CUT_FROM_STOCK: &str = r#"
+/// The holder's link to the stock holds up for six seconds what it sells with, which is longer
+/// than its lease.
+const FAR_FROM_STOCK: &str = r#"
 [[fault]]
-kind = "partition"
+kind = "slow-link"
 from = ["app-1"]
 to = ["stock-1"]
+extra = "6s"
 after = "app-1 read 3 applied"
-for = "6s"
+delay = "5ms"
+for = "1s"
 "#;
 
 /// One of the majority comes back empty.
@@ -111,13 +113,13 @@ const LONG_SECTIONS_OF_THREE: &[(&str, &str)] = &[
     ("workload.patience", "8s"),
 ];
 
-/// The holder stands still when it has invoked its release.
+/// The holder and the server are so far apart that a lease ends between two commands.
 const BETWEEN: &str = r#"
 [[fault]]
 kind = "slow-link"
 from = ["app-1"]
 to = ["redis-1"]
-extra = "400ms"
+extra = "240ms"
 after = "app-1 read 2 applied"
 for = "4s"
 "#;
@@ -132,8 +134,30 @@ pub const CLAIMS: &[Claim] = &[
         "这是关于业界使用情况的陈述，风暴无法判断",
     ),
     tried(
+        "c23",
+        "其核心思路是利用缓存系统原子性的SET命令，在缓存中设置一个带有唯一标识和过期时间的键值对来表示锁。",
+        "At heart the cache's SET is atomic: one command writes a key with a unique value and an expiry, and that is the lock.",
+        Reading::Always,
+        &[
+            arm(
+                "one SET with NX and PX, eight clients: two hold it",
+                "一条带 NX 与 PX 的 SET，八个客户端：两人同时持有",
+                REDIS.set(QUEUE),
+                DOUBLE,
+                Prediction::Never,
+            ),
+            arm(
+                "looked first, then written over, which is not atomic: two hold it",
+                "先查看再写入，并非原子：两人同时持有",
+                REDIS.with("planted/get-then-set").set(QUEUE),
+                DOUBLE,
+                Prediction::Sometimes,
+            ),
+        ],
+    ),
+    tried(
         "c2",
-        "其中NX保证只有键不存在时才能设置成功",
+        "获取锁时执行SET lock_key unique_value NX PX expire_time，其中NX保证只有键不存在时才能设置成功",
         "NX lets a SET succeed only where there is no such key.",
         Reading::Always,
         &[
@@ -190,14 +214,14 @@ pub const CLAIMS: &[Claim] = &[
         &[
             arm("the script", "脚本", REDIS.set(OVERRUN), WRONG_RELEASE, Prediction::Never),
             arm(
-                "GET, then DEL, and the holder stands still between them",
-                "先 GET 再 DEL，持有者在两者之间停顿",
+                "GET, then DEL, and the lease ends between them",
+                "先 GET 再 DEL，租约在两者之间到期",
                 REDIS
                     .with("planted/get-then-del")
                     .set(&[
                         ("lock.lease", "1s"),
                         ("workload.slow-per-mille", "0"),
-                        ("workload.work", "900ms"),
+                        ("workload.work", "500ms"),
                     ])
                     .struck(BETWEEN),
                 WRONG_RELEASE,
@@ -265,13 +289,13 @@ pub const CLAIMS: &[Claim] = &[
     tried(
         "c8",
         "缓存方案的核心优势是性能极高，读写操作均在内存中完成，延迟在毫秒级别",
-        "Cache locks are very fast: in memory, a latency of milliseconds. (Tried: time of an uncontended acquire, against SELECT FOR UPDATE; in this cost model a Redis server's processor costs nothing.)",
+        "Cache locks are very fast: in memory, a latency of milliseconds. (Tried: time of an uncontended acquire, against the lock table; in this cost model a Redis server's processor costs nothing.)",
         Reading::Graded,
         &[
             arm(
-                "SELECT FOR UPDATE, two clients that seldom meet",
-                "SELECT FOR UPDATE，两个很少相遇的客户端",
-                POSTGRES.set(CALM_PAIR),
+                "the lock table, which commits a row, two clients that seldom meet",
+                "锁表（需提交一行），两个很少相遇的客户端",
+                POSTGRES.with("pg-lock-table").set(CALM_PAIR),
                 Measure::Acquire,
                 Prediction::Nothing,
             ),
@@ -280,14 +304,14 @@ pub const CLAIMS: &[Claim] = &[
                 "redis 锁",
                 REDIS.set(CALM_PAIR),
                 Measure::Acquire,
-                Prediction::AtMostOf { arm: 0, percent: 67 },
+                Prediction::AtMostOf { arm: 0, percent: 80 },
             ),
             arm(
                 "the lock redis, synchronised to disk before every reply",
                 "redis 锁，每次应答前落盘",
                 REDIS.set(SYNCHRONISED),
                 Measure::Acquire,
-                Prediction::AtMostOf { arm: 0, percent: 67 },
+                Prediction::AtMostOf { arm: 0, percent: 80 },
             ),
         ],
     ),
@@ -398,9 +422,9 @@ pub const CLAIMS: &[Claim] = &[
                 Prediction::Sometimes,
             ),
             arm(
-                "the holder is parted from the stock as it sells; its message arrives after the lease",
-                "持有者售出时与库存断开，消息在租约之后才到",
-                REDLOCK_CARELESS.struck(CUT_FROM_STOCK),
+                "the network holds up what the holder sells with until its lease is over",
+                "网络把持有者的售出消息扣到租约之后",
+                REDLOCK_CARELESS.struck(FAR_FROM_STOCK),
                 TWICE,
                 Prediction::Sometimes,
             ),

@@ -85,8 +85,8 @@ pub(super) const LAGGING_FAILOVER: &str = r#"
 [[fault]]
 kind = "replication-stall"
 node = "redis-1"
-after = "app-1 acquire 2 invoked"
-for = "3s"
+after = "app-1 acquire 2 applied"
+for = "15s"
 
 [[fault]]
 kind = "machine-crash"
@@ -141,13 +141,13 @@ at = "500ms"
 for = "500ms"
 "#;
 
-/// The database's machine is away for four seconds.
+/// The database's machine is away for eight seconds.
 pub(super) const DATABASE_AWAY: &str = r#"
 [[fault]]
 kind = "machine-crash"
 node = "pg-1"
 after = "app-1 acquire 3 returned"
-for = "4s"
+for = "8s"
 "#;
 
 /// The primary's machine dies for good, and its standby is promoted soon after.
@@ -181,6 +181,18 @@ node = "zk-3"
 after = "app-1 acquire 3 returned"
 for = "4s"
 "#;
+
+/// The leader of three ZooKeeper servers is away for eight seconds.
+pub(super) const LEADER_AWAY: &str = r#"
+[[fault]]
+kind = "machine-crash"
+node = "zk-3"
+after = "app-1 acquire 3 returned"
+for = "8s"
+"#;
+
+/// No slow sections, and a storm of twenty seconds.
+pub(super) const LONGER: &[(&str, &str)] = &[("workload.slow-per-mille", "0"), ("duration", "20s")];
 
 /// Nobody locks: Redis stands by unasked.
 pub(super) const NO_LOCK: Storm = storm("redis-single", "none", SCARCE, "");
@@ -229,10 +241,11 @@ pub(super) const REDIS_FAILOVER: Storm = storm(
     "redis",
     &[
         ("duration", "20s"),
-        ("lock.lease", "15s"),
-        ("workload.work", "4s"),
+        ("topology.apps", "2"),
+        ("lock.lease", "8s"),
+        ("workload.work", "4500ms"),
         ("workload.slow-per-mille", "0"),
-        ("workload.patience", "8s"),
+        ("workload.patience", "18s"),
     ],
     "",
 );

@@ -172,3 +172,14 @@ pub(super) const POOLED_FEW: &[(&str, &str)] = &[
     ("workload.units", "100000"),
     ("duration", "3s"),
 ];
+
+/// Forty buyers on each of three nodes, each with a connection: more than a server serves.
+pub(super) const UNLIMITED_POOLS: &[(&str, &str)] = &[
+    ("workload.buyers", "40"),
+    ("workload.pool", "40"),
+    ("workload.think", "5ms"),
+    ("workload.work", "1ms"),
+    ("workload.slow-per-mille", "0"),
+    ("workload.units", "100000"),
+    ("duration", "3s"),
+];

@@ -40,8 +40,11 @@ pub enum Measure {
     PoolUsedUp,
     /// Whether the server refused a session because it had as many as it may have.
     SessionRefused,
-    /// How often the waiter that was passed over most often was.
+    /// How often the waiter that was passed over most often was, as servers saw them wait.
     MostBypasses,
+    /// The same as clients saw it, of any lock: how many were granted it that asked ten
+    /// milliseconds later or more.
+    MostOvertaken,
     /// The longest time of the storm in which nobody was granted the lock, ms.
     LongestClosed,
 }
@@ -118,7 +121,8 @@ impl Value {
 impl Measure {
     /// What this run says; `None` where it says nothing: it did not run, its faults touched
     /// nothing, or its verdict is unknown. In a run that is unknown, or in which a checker
-    /// failed, what is there is there all the same; only that something is missing says nothing.
+    /// failed or one of the faults touched nothing, what is there is there all the same; only
+    /// that something is missing says nothing.
     pub fn of(self, run: &Run) -> Option<Sample> {
         let judgement = &run.judgement;
         let is_whole = match judgement.verdict {
@@ -128,7 +132,9 @@ impl Measure {
             | Verdict::Nondeterminism => return None,
             Verdict::Unknown => false,
             Verdict::Safe | Verdict::SafeByFence | Verdict::Violation => {
-                judgement.failed.is_empty() && judgement.undecided == 0
+                judgement.failed.is_empty()
+                    && judgement.undecided == 0
+                    && judgement.goals.inert.is_empty()
             }
         };
         // Whatever a run shows that no fault has touched, it is not what the faults do.
@@ -168,6 +174,7 @@ impl Measure {
             Measure::FastestAcquire => Sample::Number(asks(run, true).into_iter().min()?),
             Measure::SlowestBusy => Sample::Number(asks(run, false).into_iter().max()?),
             Measure::MostBypasses => Sample::Number(run.judgement.numbers.most_bypasses),
+            Measure::MostOvertaken => Sample::Number(most_overtaken(run)),
             Measure::LongestClosed => Sample::Number(longest_closed_ms(run)),
         })
     }
@@ -240,7 +247,7 @@ impl Measure {
             Measure::Acquire => Some((Unit::Microseconds, Fold::Median)),
             Measure::FastestAcquire => Some((Unit::Microseconds, Fold::Least)),
             Measure::SlowestBusy => Some((Unit::Microseconds, Fold::Most)),
-            Measure::MostBypasses => Some((Unit::Times, Fold::Most)),
+            Measure::MostBypasses | Measure::MostOvertaken => Some((Unit::Times, Fold::Most)),
             Measure::LongestClosed => Some((Unit::Milliseconds, Fold::Most)),
         }
     }
@@ -253,13 +260,16 @@ fn median(mut numbers: Vec<u64>) -> Option<u64> {
     numbers.get(middle).copied()
 }
 
-/// How long acquires took that were granted, or else that came back busy, µs.
+/// How long acquires took that were granted, or else that came back busy, µs; of a plan with
+/// faults those that began under them, and none after the storm.
 fn asks(run: &Run, granted: bool) -> Vec<u64> {
+    let mut is_struck = run.plan.faults.is_empty();
     let mut asked: BTreeMap<&Attempt, u64> = BTreeMap::new();
     let mut took = Vec::new();
-    for event in run.history.iter() {
+    for event in run.history.iter().take_while(|event| event.what != What::Healed) {
         match &event.what {
-            What::AcquireInvoked { attempt, .. } => {
+            What::FaultBegan { .. } => is_struck = true,
+            What::AcquireInvoked { attempt, .. } if is_struck => {
                 asked.insert(attempt, event.at_us);
             }
             What::AcquireReturned { attempt, outcome, .. } => {
@@ -273,6 +283,36 @@ fn asks(run: &Run, granted: bool) -> Vec<u64> {
         }
     }
     took
+}
+
+/// Within so much two requests may reach a server in the other order than they were made, µs.
+const CLOSE_US: u64 = 10_000;
+
+fn most_overtaken(run: &Run) -> u64 {
+    // When each asked who waits, and how many were let in before it who asked later.
+    let mut waiting: BTreeMap<&Attempt, (u64, u64)> = BTreeMap::new();
+    let mut most = 0;
+    for event in run.history.iter() {
+        match &event.what {
+            What::AcquireInvoked { attempt, .. } => {
+                waiting.insert(attempt, (event.at_us, 0));
+            }
+            What::AcquireReturned { attempt, outcome, .. } => {
+                let Some((asked, _)) = waiting.remove(attempt) else { continue };
+                if !matches!(outcome, AcquireOutcome::Granted { .. }) {
+                    continue;
+                }
+                for (earlier, overtaken) in waiting.values_mut() {
+                    if *earlier + CLOSE_US <= asked {
+                        *overtaken += 1;
+                        most = most.max(*overtaken);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    most
 }
 
 fn refused_its_owner(run: &Run) -> bool {

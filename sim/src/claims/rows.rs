@@ -20,10 +20,17 @@ const DEADLOCK: Measure = Measure::Refused("40P01");
 
 /// Its sentences.
 pub const CLAIMS: &[Claim] = &[
+    untried(
+        "d27",
+        "基于数据库的分布式锁通常有两种思路：悲观锁和乐观锁。",
+        "Locks in databases come as pessimistic and as optimistic ones.",
+        "a classification; no storm can tell",
+        "这是分类，风暴无法判断",
+    ),
     tried(
         "d1",
-        "通过SELECT ... FOR UPDATE语句锁定目标库存行，其他事务在锁释放前无法对该行进行修改，从而保证同一时刻只有一个事务能够操作库存。",
-        "SELECT … FOR UPDATE locks the stock's row, nobody else can change it before the lock is released, and so only one transaction at a time operates on the stock.",
+        "悲观锁依赖数据库原生的行级锁机制。在扣减库存前，通过SELECT ... FOR UPDATE语句锁定目标库存行，其他事务在锁释放前无法对该行进行修改，从而保证同一时刻只有一个事务能够操作库存。",
+        "Pessimistic locking relies on the database's row locks. SELECT … FOR UPDATE locks the stock's row, nobody else can change it before the lock is released, and so only one transaction at a time operates on the stock.",
         Reading::Graded,
         &[
             arm(
@@ -261,7 +268,7 @@ pub const CLAIMS: &[Claim] = &[
     tried(
         "d12",
         "吞吐量急剧下降",
-        "… and throughput falls sharply.",
+        "… and throughput falls sharply. (Tried: sales of one sku to a crowd, against those to four clients; in this cost model a waiting transaction costs the server nothing.)",
         Reading::Graded,
         &[
             arm(
@@ -294,8 +301,8 @@ pub const CLAIMS: &[Claim] = &[
         Reading::Always,
         &[
             arm(
-                "the lock redis, 16 clients at one sku",
-                "redis 锁，16 个客户端抢一个商品",
+                "the lock redis (asks again every 40 ms), 16 clients at one sku",
+                "redis 锁（每 40 毫秒再问一次），16 个客户端抢一个商品",
                 REDIS.set(CROWD),
                 Measure::SalesPerSecond,
                 Prediction::Nothing,

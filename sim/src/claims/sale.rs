@@ -187,8 +187,8 @@ pub const CLAIMS: &[Claim] = &[
     ),
     untried(
         "s7",
-        "目前主流的分布式锁实现方式主要有三类",
-        "There are three main ways to build distributed locks.",
+        "目前主流的分布式锁实现方式主要有三类：基于数据库的分布式锁、基于缓存中间件的分布式锁、基于协调服务的分布式锁。",
+        "There are three main ways to build distributed locks: on databases, on caches, on coordination services.",
         "a statement about what people use; no storm can tell",
         "这是关于业界使用情况的陈述，风暴无法判断",
     ),

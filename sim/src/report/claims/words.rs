@@ -259,6 +259,10 @@ impl Words {
                 self.of("slowest answer that it is busy:", "得知锁被占用的最慢应答：")
             }
             Measure::MostBypasses => self.of("one waiter is passed over:", "单个等待者被越过："),
+            Measure::MostOvertaken => self.of(
+                "somebody who waits sees so many served who asked later:",
+                "单个等待者眼看晚来者先得：",
+            ),
             Measure::LongestClosed => self.of("longest time without a grant:", "最长无人获锁："),
         }
     }
