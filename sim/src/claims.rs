@@ -60,6 +60,8 @@ pub struct Claim {
     pub reading: Reading,
     /// How it is tried.
     pub trial: Trial,
+    /// What of it is tried, where that is not plain: in English, in Chinese.
+    pub note: Option<(&'static str, &'static str)>,
 }
 
 /// How a sentence is read.
@@ -155,6 +157,11 @@ impl Prediction {
 }
 
 impl Claim {
+    /// The same, and what of it is tried.
+    const fn noted(self, english: &'static str, chinese: &'static str) -> Claim {
+        Claim { note: Some((english, chinese)), ..self }
+    }
+
     /// Its arms; none of a sentence that is not measured.
     pub fn arms(&self) -> &'static [Arm] {
         match self.trial {
@@ -213,7 +220,7 @@ const fn tried(
     reading: Reading,
     arms: &'static [Arm],
 ) -> Claim {
-    Claim { id, chinese, english, reading, trial: Trial::Arms(arms) }
+    Claim { id, chinese, english, reading, trial: Trial::Arms(arms), note: None }
 }
 
 /// A sentence that no storm can tell.
@@ -225,7 +232,7 @@ const fn untried(
     why_chinese: &'static str,
 ) -> Claim {
     let trial = Trial::None(why_english, why_chinese);
-    Claim { id, chinese, english, reading: Reading::Graded, trial }
+    Claim { id, chinese, english, reading: Reading::Graded, trial, note: None }
 }
 
 #[cfg(test)]

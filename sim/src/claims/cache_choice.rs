@@ -68,7 +68,7 @@ pub const CLAIMS: &[Claim] = &[
     tried(
         "c17",
         "| 一致性 | 强（悲观锁） | 最终一致 | 强 |",
-        "Consistency of cache locks: eventual. (Tried: whether what was acknowledged comes back in the end.)",
+        "Consistency of cache locks: eventual.",
         Reading::Always,
         &[arm(
             "replication stands still, the master dies: an acknowledged record is lost for good",
@@ -77,6 +77,10 @@ pub const CLAIMS: &[Claim] = &[
             Measure::Found(&[Kind::GrantLost]),
             Prediction::Never,
         )],
+    )
+    .noted(
+        "Tried: whether what was acknowledged comes back in the end.",
+        "检验：已确认的记录最终是否会回来。",
     ),
     tried(
         "c18",

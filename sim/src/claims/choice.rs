@@ -20,7 +20,7 @@ pub const CLAIMS: &[Claim] = &[
     tried(
         "x1",
         "| 性能 | 低 | 高 | 中 |",
-        "Performance: database low, cache high, coordination in between. (Tried: time of an uncontended acquire.)",
+        "Performance: database low, cache high, coordination in between.",
         Reading::Graded,
         &[
             arm(
@@ -45,11 +45,12 @@ pub const CLAIMS: &[Claim] = &[
                 Prediction::AtLeastOf { arm: 1, percent: 125 },
             ),
         ],
-    ),
+    )
+    .noted("Tried: time of an uncontended acquire.", "检验：无人争抢时加锁的耗时。"),
     tried(
         "x2",
         "| 适用并发量 | 低 | 高 | 中 |",
-        "Concurrency that they suit: database low, cache high, coordination in between. (Tried: sales per second of one sku.)",
+        "Concurrency that they suit: database low, cache high, coordination in between.",
         Reading::Graded,
         &[
             arm(
@@ -74,7 +75,8 @@ pub const CLAIMS: &[Claim] = &[
                 Prediction::AtMostOf { arm: 1, percent: 80 },
             ),
         ],
-    ),
+    )
+    .noted("Tried: sales per second of one sku.", "检验：抢一个商品的成交。"),
     untried(
         "x3",
         "| 实现复杂度 | 低 | 中 | 中高 |",
@@ -92,7 +94,7 @@ pub const CLAIMS: &[Claim] = &[
     tried(
         "x5",
         "如果秒杀量级在每秒数千到数万请求，缓存分布式锁是最佳选择。",
-        "At thousands to tens of thousands of requests a second a cache lock is the best choice. (Tried: sales of one sku to the same crowd; if it is the best, no other sells more.)",
+        "At thousands to tens of thousands of requests a second a cache lock is the best choice.",
         Reading::Graded,
         &[
             arm(
@@ -124,6 +126,10 @@ pub const CLAIMS: &[Claim] = &[
                 Prediction::AtMostOf { arm: 0, percent: 100 },
             ),
         ],
+    )
+    .noted(
+        "Tried: sales of one sku to the same crowd; if it is the best, no other sells more.",
+        "检验：同一群客户端抢一个商品的成交；若为最佳，则无人更多。",
     ),
     tried(
         "x6",
@@ -281,7 +287,7 @@ pub const CLAIMS: &[Claim] = &[
     tried(
         "x14",
         "数据库锁简单但性能不足",
-        "Database locks are simple and not fast enough. (Tried: sales of one sku, against the lock redis in the same crowd.)",
+        "Database locks are simple and not fast enough.",
         Reading::Graded,
         &[
             arm(
@@ -306,6 +312,10 @@ pub const CLAIMS: &[Claim] = &[
                 Prediction::AtMostOf { arm: 0, percent: 80 },
             ),
         ],
+    )
+    .noted(
+        "Tried: sales of one sku, against the lock redis in the same crowd.",
+        "检验：抢一个商品的成交，与同一群客户端用 redis 锁相比。",
     ),
     untried(
         "x15",

@@ -301,7 +301,7 @@ pub const CLAIMS: &[Claim] = &[
     tried(
         "z8",
         "Watcher机制实现了锁的公平性——按照节点创建顺序依次获取锁，避免了惊群效应。",
-        "Watches make the lock fair: granted in the order of the nodes, without a thundering herd. (Tried: how often a waiter is passed over.)",
+        "Watches make the lock fair: granted in the order of the nodes, without a thundering herd.",
         Reading::Always,
         &[arm(
             "eight clients",
@@ -310,6 +310,10 @@ pub const CLAIMS: &[Claim] = &[
             Measure::MostBypasses,
             Prediction::AtMost(0),
         )],
+    )
+    .noted(
+        "Tried: how often a waiter is passed over.",
+        "检验：等待者被越过多少次。",
     ),
     tried(
         "z9",
@@ -358,7 +362,7 @@ pub const CLAIMS: &[Claim] = &[
     tried(
         "z11",
         "每次创建和删除节点都需要经过一致性协议的多轮投票",
-        "Each creation and deletion of a node takes several rounds of votes. (Tried: all servers 100 ms further apart each way. WAIT asks replicas once and waits for their answers, which is one round; several rounds take twice as long at least.)",
+        "Each creation and deletion of a node takes several rounds of votes.",
         Reading::Always,
         &[
             arm(
@@ -383,6 +387,10 @@ pub const CLAIMS: &[Claim] = &[
                 Prediction::Nothing,
             ),
         ],
+    )
+    .noted(
+        "Tried: all servers 100 ms further apart each way. WAIT asks replicas once and waits for their answers, which is one round; several rounds take twice as long at least.",
+        "检验：所有服务器彼此再远 100 毫秒（单程）。WAIT 只问副本一次并等待应答，即一轮；多轮至少要两倍的时间。",
     ),
     tried(
         "z12",
@@ -416,7 +424,7 @@ pub const CLAIMS: &[Claim] = &[
     tried(
         "z14",
         "需要维护一个至少三节点的集群",
-        "A cluster of at least three nodes is needed. (Tried: the longest time without a grant when servers are away for eight seconds, against three that lose their leader.)",
+        "A cluster of at least three nodes is needed.",
         Reading::Graded,
         &[
             arm(
@@ -441,6 +449,10 @@ pub const CLAIMS: &[Claim] = &[
                 Prediction::AtLeastOf { arm: 0, percent: 130 },
             ),
         ],
+    )
+    .noted(
+        "Tried: the longest time without a grant when servers are away for eight seconds, against three that lose their leader.",
+        "检验：服务器离开八秒时最长多久无人获锁，与三台中领导者离开相比。",
     ),
     untried(
         "z15",
@@ -518,7 +530,7 @@ pub const CLAIMS: &[Claim] = &[
     tried(
         "z19",
         "总体而言，协调服务分布式锁适用于对一致性要求极高、并发量相对可控的场景，如分布式任务调度、配置中心选主等，不太适合作为秒杀场景的核心锁。",
-        "On the whole coordination locks suit what needs consistency and has a moderate load, and are not quite fit for the core of a flash sale. (Tried: sales of one sku, against the lock redis in the same crowd.)",
+        "On the whole coordination locks suit what needs consistency and has a moderate load, and are not quite fit for the core of a flash sale.",
         Reading::Graded,
         &[
             arm(
@@ -536,5 +548,9 @@ pub const CLAIMS: &[Claim] = &[
                 Prediction::AtMostOf { arm: 0, percent: 80 },
             ),
         ],
+    )
+    .noted(
+        "Tried: sales of one sku, against the lock redis in the same crowd.",
+        "检验：抢一个商品的成交，与同一群客户端用 redis 锁相比。",
     ),
 ];

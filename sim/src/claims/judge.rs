@@ -124,8 +124,7 @@ pub fn judge(
         .collect())
 }
 
-/// The storms of these claims, each once, with all that is measured of it. Those that take
-/// longest come first, so that all threads end together.
+/// The storms of these claims, each once, with all that is measured of it.
 pub fn storms(claims: &[&'static Claim]) -> Vec<(Storm, Vec<Measure>)> {
     let mut storms: Vec<(Storm, Vec<Measure>)> = Vec::new();
     for arm in claims.iter().flat_map(|claim| claim.arms()) {
@@ -217,7 +216,8 @@ fn holds(predicts: Prediction, value: Value, all: &[Option<Value>]) -> Option<bo
 }
 
 /// The run that shows why a sentence stands as it does: of the arms that decided, the one with
-/// the plainest evidence (a violation, then something else that happened, then a number).
+/// the plainest evidence (a violation, then something else that happened, then something that
+/// did not, then a number).
 fn witness(
     reading: Reading,
     standing: Standing,
@@ -237,9 +237,10 @@ fn witness(
     let shown = decided.filter_map(|(at, (outcome, of_arm))| {
         let sighting = shown(outcome, of_arm)?;
         let rank = match (sighting.verdict, sighting.sample) {
-            (Verdict::Violation, Some(Sample::Happened(_))) => 0,
-            (_, Some(Sample::Happened(_))) => 1,
-            _ => 2,
+            (Verdict::Violation, Some(Sample::Happened(true))) => 0,
+            (_, Some(Sample::Happened(true))) => 1,
+            (_, Some(Sample::Happened(false))) => 2,
+            _ => 3,
         };
         Some((rank, at, sighting))
     });

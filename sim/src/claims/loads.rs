@@ -183,3 +183,14 @@ pub(super) const UNLIMITED_POOLS: &[(&str, &str)] = &[
     ("workload.units", "100000"),
     ("duration", "3s"),
 ];
+
+/// The optimistic sale of four, each as fast as it can.
+pub(super) const FOUR_CHECKED: &[(&str, &str)] = &[
+    ("topology.apps", "4"),
+    ("workload.think", "1ms"),
+    ("workload.work", "1ms"),
+    ("workload.slow-per-mille", "0"),
+    ("workload.units", "100000"),
+    ("lock.check", "statement"),
+    ("duration", "2s"),
+];

@@ -16,14 +16,10 @@ pub enum Measure {
     Found(&'static [Kind]),
     /// Whether the database refused something with a message that begins so.
     Refused(&'static str),
-    /// Whether an acquire failed for a reason that has these words.
-    FailedFor(&'static str),
     /// Whether an owner that held the lock was refused when it asked again.
     RefusedItsOwner,
     /// Whether a session that held the lock was declared expired before the storm was over.
     SessionExpired,
-    /// Whether a server lost a record without release or expiry.
-    RecordLost,
     /// Whether somebody was refused because somebody else had the record.
     RecordRefused,
     /// Sales that buyers were told of, per second of the storm.
@@ -160,11 +156,9 @@ impl Measure {
             Measure::Found(kinds) => {
                 Sample::Happened(kinds.iter().any(|kind| run.judgement.found(*kind)))
             }
-            Measure::Refused(_)
-            | Measure::FailedFor(_)
-            | Measure::SessionExpired
-            | Measure::RecordLost
-            | Measure::RecordRefused => Sample::Happened(self.happened(run)),
+            Measure::Refused(_) | Measure::SessionExpired | Measure::RecordRefused => {
+                Sample::Happened(self.happened(run))
+            }
             Measure::PoolUsedUp => Sample::Happened(run.connections?.given_up > 0),
             Measure::SessionRefused => Sample::Happened(run.connections?.refused > 0),
             Measure::RefusedItsOwner => Sample::Happened(refused_its_owner(run)),
@@ -187,17 +181,8 @@ impl Measure {
             (Measure::Refused(begins), What::Effect { refusal: Some(why), .. }) => {
                 why.starts_with(begins)
             }
-            (
-                Measure::FailedFor(words),
-                What::AcquireReturned {
-                    outcome:
-                        AcquireOutcome::Failed { reason } | AcquireOutcome::Indeterminate { reason },
-                    ..
-                },
-            ) => reason.contains(words),
             (Measure::SessionExpired, What::SessionExpired { records, .. }) => !records.is_empty(),
-            (Measure::RecordLost, What::RecordLost { .. })
-            | (Measure::RecordRefused, What::RecordRefused { .. }) => true,
+            (Measure::RecordRefused, What::RecordRefused { .. }) => true,
             _ => false,
         })
     }
@@ -235,12 +220,10 @@ impl Measure {
         match self {
             Measure::Found(_)
             | Measure::Refused(_)
-            | Measure::FailedFor(_)
             | Measure::RefusedItsOwner
             | Measure::PoolUsedUp
             | Measure::SessionRefused
             | Measure::SessionExpired
-            | Measure::RecordLost
             | Measure::RecordRefused => None,
             Measure::SalesPerSecond => Some((Unit::PerSecond, Fold::Median)),
             Measure::RefusedPerThousand => Some((Unit::PerThousand, Fold::Median)),

@@ -143,7 +143,7 @@ pub const CLAIMS: &[Claim] = &[
     tried(
         "s6",
         "一把合格的分布式锁需要同时满足互斥性、防死锁、可重入、高可用和高性能这五项基本要求。",
-        "A lock for a flash sale must have all five: mutual exclusion, no deadlock, reentrancy, availability, speed. (Tried: what a sale loses without each of the first four.)",
+        "A lock for a flash sale must have all five: mutual exclusion, no deadlock, reentrancy, availability, speed.",
         Reading::Graded,
         &[
             arm(
@@ -184,6 +184,10 @@ pub const CLAIMS: &[Claim] = &[
                 Prediction::AtMostOf { arm: 3, percent: 50 },
             ),
         ],
+    )
+    .noted(
+        "Tried: what a sale loses without each of the first four.",
+        "检验：缺少前四项中的每一项时，一场秒杀会失去什么。",
     ),
     untried(
         "s7",

@@ -43,7 +43,7 @@ pub const CLAIMS: &[Claim] = &[
     tried(
         "d15",
         "锁表方案则存在单点故障",
-        "A lock table is a single point of failure. (Tried: the longest time without a grant when the machine is away for eight seconds, against three ZooKeeper servers that lose their leader for as long.)",
+        "A lock table is a single point of failure.",
         Reading::Graded,
         &[
             arm(
@@ -68,11 +68,15 @@ pub const CLAIMS: &[Claim] = &[
                 Prediction::AtLeastOf { arm: 0, percent: 130 },
             ),
         ],
+    )
+    .noted(
+        "Tried: the longest time without a grant when the machine is away for eight seconds, against three ZooKeeper servers that lose their leader for as long.",
+        "检验：机器离开八秒时最长多久无人获锁，与三台 ZooKeeper 的领导者离开同样久相比。",
     ),
     tried(
         "d16",
         "非阻塞",
-        "… it is non-blocking: whoever cannot insert fails at once. (Tried: how long the slowest answer that it is busy takes when commits take 300 ms more, against quick commits.)",
+        "… it is non-blocking: whoever cannot insert fails at once.",
         Reading::Always,
         &[
             arm(
@@ -90,11 +94,15 @@ pub const CLAIMS: &[Claim] = &[
                 Prediction::AtMostOf { arm: 0, percent: 200 },
             ),
         ],
+    )
+    .noted(
+        "Tried: how long the slowest answer that it is busy takes when commits take 300 ms more, against quick commits.",
+        "检验：提交慢 300 毫秒时，得知锁被占用的最慢应答要多久，与提交很快时相比。",
     ),
     tried(
         "d17",
         "不可重入",
-        "… it is not reentrant. (Tried: its owner takes the lock twice; whether it still believes to hold it when its first release has given it up.)",
+        "… it is not reentrant.",
         Reading::Graded,
         &[
             arm(
@@ -112,6 +120,10 @@ pub const CLAIMS: &[Claim] = &[
                 Prediction::EachTime,
             ),
         ],
+    )
+    .noted(
+        "Tried: its owner takes the lock twice; whether it still believes to hold it when its first release has given it up.",
+        "检验：持有者两次取同一把锁；第一次释放已放弃锁时，它是否仍以为自己持有。",
     ),
     tried(
         "d18",
@@ -138,7 +150,7 @@ pub const CLAIMS: &[Claim] = &[
     tried(
         "d19",
         "数据库分布式锁适用于并发量较低、对性能要求不高的业务场景，不适合作为秒杀系统的核心锁方案。",
-        "Database locks suit low concurrency and are not fit for the core of a flash sale. (Tried: sales per second of one sku, against the lock redis in the same crowd.)",
+        "Database locks suit low concurrency and are not fit for the core of a flash sale.",
         Reading::Graded,
         &[
             arm(
@@ -163,6 +175,10 @@ pub const CLAIMS: &[Claim] = &[
                 Prediction::AtMostOf { arm: 0, percent: 80 },
             ),
         ],
+    )
+    .noted(
+        "Tried: sales per second of one sku, against the lock redis in the same crowd.",
+        "检验：抢一个商品的成交，与同一群客户端用 redis 锁相比。",
     ),
     tried(
         "d20",
@@ -189,7 +205,7 @@ pub const CLAIMS: &[Claim] = &[
     tried(
         "d21",
         "如果秒杀量级在每秒数百请求以内，且团队不想引入额外中间件，数据库乐观锁配合合理的重试策略可以作为入门方案",
-        "Up to some hundreds of requests a second, and without further middleware, optimistic locking with sensible retries will do. (Tried: some hundred requests a second, against a conditional UPDATE that never conflicts; and whether it oversells.)",
+        "Up to some hundreds of requests a second, and without further middleware, optimistic locking with sensible retries will do.",
         Reading::Graded,
         &[
             arm(
@@ -221,6 +237,10 @@ pub const CLAIMS: &[Claim] = &[
                 Prediction::Never,
             ),
         ],
+    )
+    .noted(
+        "Tried: some hundred requests a second, against a conditional UPDATE that never conflicts; and whether it oversells.",
+        "检验：每秒数百请求，与从不冲突的带条件 UPDATE 相比；以及是否超卖。",
     ),
     tried(
         "d22",
@@ -247,7 +267,7 @@ pub const CLAIMS: &[Claim] = &[
     tried(
         "d23",
         "| 性能 | 低 | 高 | 中 |",
-        "Performance of database locks: low. (Tried: time of an uncontended acquire, against the lock redis.)",
+        "Performance of database locks: low.",
         Reading::Always,
         &[
             arm(
@@ -272,6 +292,10 @@ pub const CLAIMS: &[Claim] = &[
                 Prediction::AtLeastOf { arm: 0, percent: 125 },
             ),
         ],
+    )
+    .noted(
+        "Tried: time of an uncontended acquire, against the lock redis.",
+        "检验：无人争抢时加锁的耗时，与 redis 锁相比。",
     ),
     tried(
         "d24",
@@ -305,7 +329,7 @@ pub const CLAIMS: &[Claim] = &[
     tried(
         "d25",
         "| 可靠性 | 依赖数据库 | 依赖过期时间和多节点算法 | 高（临时节点） |",
-        "Reliability of database locks: that of the database. (Tried: whether locks are granted again soon after the database is back.)",
+        "Reliability of database locks: that of the database.",
         Reading::Always,
         &[
             arm(
@@ -323,6 +347,10 @@ pub const CLAIMS: &[Claim] = &[
                 Prediction::AtMost(2_500),
             ),
         ],
+    )
+    .noted(
+        "Tried: whether locks are granted again soon after the database is back.",
+        "检验：数据库恢复后是否很快又能获锁。",
     ),
     tried(
         "d26",

@@ -34,6 +34,14 @@ fn reason(claim: &Claim, language: Language) -> Option<&'static str> {
     }
 }
 
+/// What of a sentence is tried, where that is not plain.
+fn note(claim: &Claim, language: Language) -> Option<&'static str> {
+    claim.note.map(|(english, chinese)| match language {
+        Language::English => english,
+        Language::Chinese => chinese,
+    })
+}
+
 /// How many sentences ended so, and which did not as the documents say.
 fn tally(judged: &[Judged], words: &Words) -> String {
     let mut counts: BTreeMap<Standing, u64> = BTreeMap::new();
@@ -67,8 +75,8 @@ pub fn text(judged: &[Judged], seeds: u64, language: Language) -> String {
         if language == Language::English {
             out.push_str(&format!("    {}\n", claim.english));
         }
-        if let Some(reason) = reason(claim, language) {
-            out.push_str(&format!("    {reason}\n"));
+        for said in [note(claim, language), reason(claim, language)].into_iter().flatten() {
+            out.push_str(&format!("    {said}\n"));
         }
         for outcome in &one.outcomes {
             let condition = of_arm(outcome.arm, language);
@@ -169,6 +177,7 @@ fn head(claim: &Claim, standing: Standing, words: &Words) -> Vec<String> {
         Some(reason) => format!("**{word}**{}{reason}", words.colon),
         None => format!("**{word}** · {}", words.reading(claim.reading)),
     });
+    lines.extend(note(claim, words.language).map(str::to_owned));
     lines
 }
 
@@ -244,6 +253,7 @@ pub fn json(judged: &[Judged], seeds: u64) -> String {
             "id": one.claim.id,
             "chinese": one.claim.chinese,
             "english": one.claim.english,
+            "note": note(one.claim, Language::English),
             "reading": format!("{:?}", one.claim.reading).to_lowercase(),
             "standing": one.standing,
             "expected": expected::of(one.claim.id),

@@ -41,7 +41,7 @@ const ENGLISH: Words = Words {
           of PostgreSQL and disks what was measured, a processor of Redis or ZooKeeper nothing; the \
           numbers beside the ratios are simulated time and say nothing of a machine. Each witness \
           was run again in a fresh process before it was told; of what decides and happened, turmoil \
-          was asked as well.",
+          was asked as well (not with `--quick`).",
     sentence: "sentence",
     condition: "condition",
     storm: "lock, scenario",
@@ -61,7 +61,7 @@ const CHINESE: Words = Words {
           每句话有若干组实验：一种风暴、一个度量、这句话对它的预测；结论由运行得出。✓：预测成真；✗：未成真；·：仅作对照，或未测得。\
           比例附 95 % Wilson 区间。无法下结论的运行（未知、无效故障、无法表达）不计入任何比例；若多数如此，该组视为未测量。\
           **速度一律是模拟器成本模型内的比值**：消息耗时取决于链路，PostgreSQL 语句与磁盘按实测计时，Redis 与 ZooKeeper 的处理器不计耗时；\
-          比值旁的数字是模拟时间，与任何机器的快慢无关。每个见证都先在新进程中重跑一遍；起决定作用且确有其事的，还问过 turmoil。",
+          比值旁的数字是模拟时间，与任何机器的快慢无关。每个见证都先在新进程中重跑一遍；起决定作用且确有其事的，还问过 turmoil（`--quick` 除外）。",
     sentence: "论断",
     condition: "条件",
     storm: "锁、场景",
@@ -235,8 +235,6 @@ impl Words {
                 &format!("the database refuses with “{begins} …”"),
                 &format!("数据库以“{begins} …”拒绝"),
             ),
-            Measure::FailedFor(words) => self
-                .of(&format!("an acquire fails with “{words}”"), &format!("加锁因“{words}”失败")),
             Measure::RefusedItsOwner => {
                 self.of("its owner is refused when it asks again", "持有者再次请求时被拒绝")
             }
@@ -247,7 +245,6 @@ impl Words {
             Measure::SessionRefused => self
                 .of("the server refuses a session: it has too many", "服务端因会话过多而拒绝连接"),
             Measure::SessionExpired => self.of("the holder's session expires", "持有者的会话过期"),
-            Measure::RecordLost => self.of("a record is lost", "锁记录丢失"),
             Measure::RecordRefused => self.of("somebody finds the key taken", "有人发现键已被占用"),
             Measure::SalesPerSecond => self.of("sales:", "成交："),
             Measure::RefusedPerThousand => {
