@@ -104,3 +104,11 @@ fn unknown_sentences_are_one_error_with_exit_code_64() {
         assert_eq!(stderr.matches("error").count(), 1, "{stderr}");
     }
 }
+
+/// One seed is too few for a circle that comes seldom, so this sentence comes out another way.
+#[test]
+fn a_sentence_that_does_not_come_out_as_the_documents_say_is_told_with_exit_code_1() {
+    let (code, stdout, stderr) = lockstorm(&["claims", "c18", "--seeds", "1", "--lang", "en"]);
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stdout.ends_with("c18 is confirmed; the documents say: refuted\n"), "{stdout}");
+}

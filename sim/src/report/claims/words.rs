@@ -173,7 +173,9 @@ impl Words {
     pub fn sample(&self, measure: Measure, sample: Sample) -> String {
         let what = self.measure(measure);
         match (sample, measure.unit()) {
-            (Sample::Number(number), Some(unit)) => format!("{what} {}", self.number(number, unit)),
+            (Sample::Number(number), Some(unit)) => {
+                format!("{what}{}{}", self.colon, self.number(number, unit))
+            }
             (Sample::Happened(true), _) => self.of(&format!("{what}: yes"), &format!("{what}：是")),
             _ => self.of(&format!("{what}: no"), &format!("{what}：否")),
         }
@@ -246,21 +248,21 @@ impl Words {
                 .of("the server refuses a session: it has too many", "服务端因会话过多而拒绝连接"),
             Measure::SessionExpired => self.of("the holder's session expires", "持有者的会话过期"),
             Measure::RecordRefused => self.of("somebody finds the key taken", "有人发现键已被占用"),
-            Measure::SalesPerSecond => self.of("sales:", "成交："),
+            Measure::SalesPerSecond => self.of("sales", "成交"),
             Measure::RefusedPerThousand => {
-                self.of("refused for each thousand sold:", "每成交一千单被拒：")
+                self.of("refused for each thousand sold", "每成交一千单被拒")
             }
-            Measure::Acquire => self.of("median acquire:", "加锁中位数："),
-            Measure::FastestAcquire => self.of("fastest acquire:", "最快加锁："),
+            Measure::Acquire => self.of("median acquire", "加锁中位数"),
+            Measure::FastestAcquire => self.of("fastest acquire", "最快加锁"),
             Measure::SlowestBusy => {
-                self.of("slowest answer that it is busy:", "得知锁被占用的最慢应答：")
+                self.of("slowest answer that it is busy", "得知锁被占用的最慢应答")
             }
-            Measure::MostBypasses => self.of("one waiter is passed over:", "单个等待者被越过："),
+            Measure::MostBypasses => self.of("one waiter is passed over", "单个等待者被越过"),
             Measure::MostOvertaken => self.of(
-                "somebody who waits sees so many served who asked later:",
-                "单个等待者眼看晚来者先得：",
+                "somebody who waits sees so many served who asked later",
+                "单个等待者眼看晚来者先得",
             ),
-            Measure::LongestClosed => self.of("longest time without a grant:", "最长无人获锁："),
+            Measure::LongestClosed => self.of("longest time without a grant", "最长无人获锁"),
         }
     }
 
