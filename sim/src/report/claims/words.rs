@@ -154,8 +154,15 @@ impl Words {
 
     /// ` (2 of 10 runs say nothing: unknown 2)`.
     pub fn silent(&self, silent: &BTreeMap<Verdict, u64>, runs: u64, mostly: bool) -> String {
-        let each = silent.iter();
-        let each = each.map(|(verdict, count)| format!("{} {count}", verdict.word(self.language)));
+        let why = |verdict: Verdict| match verdict {
+            // It has a verdict, and says nothing of what is measured.
+            Verdict::Safe | Verdict::SafeByFence | Verdict::Violation => self.of(
+                "one of the faults touched nothing, or there was nothing to measure:",
+                "有故障未起作用，或无可度量：",
+            ),
+            _ => verdict.word(self.language).to_owned(),
+        };
+        let each = silent.iter().map(|(verdict, count)| format!("{} {count}", why(*verdict)));
         let each = each.collect::<Vec<_>>().join(self.comma);
         let count: u64 = silent.values().sum();
         let so = if mostly {
