@@ -4,7 +4,6 @@ mod on_both_engines;
 
 use std::sync::{Arc, Mutex};
 
-use lockstorm::Host;
 use lockstorm_sim::engine::Engine;
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::engine::turmoil::Turmoil;
@@ -160,7 +159,7 @@ fn what_a_lock_senses_as_it_is_made_is_the_plans() {
     let run = || {
         let sensed = Arc::new(Mutex::new(Vec::new()));
         let senses = sensed.clone();
-        let factory: LockFactory = Arc::new(move |host: &Host, plan: &Plan| {
+        let factory = locks::made_by(move |host, plan| {
             let drawn = host.random("as it is made");
             let now = (host.monotonic(), host.wall());
             senses.lock().unwrap().push((host.name().to_owned(), drawn, now));

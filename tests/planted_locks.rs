@@ -159,7 +159,7 @@ impl GuardBackend for Entered {
 }
 
 fn reentrant(hasty: bool) -> LockFactory {
-    Arc::new(move |host: &Host, plan: &Plan| {
+    locks::made_by(move |host, plan| {
         let (lock, host) = (locks::build(host, plan)?, host.clone());
         Ok(Arc::new(Reentrant { lock, host, inside: Inside::default(), hasty }))
     })
@@ -286,7 +286,7 @@ impl GuardBackend for Record {
 }
 
 fn retrying(careless: bool) -> LockFactory {
-    Arc::new(move |host: &Host, _: &Plan| {
+    locks::made_by(move |host, _| {
         let host = host.clone();
         let shared = Shared { host, connection: Mutex::default(), careless };
         Ok(Arc::new(Retrying { shared: Arc::new(shared) }))

@@ -127,8 +127,8 @@ fn who_reads_is_a_number_and_some_numbers_cannot_be() {
         |readers: &str| CARELESS.replace("slow-per", &format!("readers = {readers}\nslow-per"));
     assert_eq!((plan(CARELESS).unwrap(), plan(&with("1")).unwrap()), (2, 1));
     let wrong = |text: &str| plan(text).unwrap_err().to_string();
-    insta::assert_snapshot!(wrong(&with("3")), @"plan.toml:10:11: 3 of 3 clients read: somebody must read, and somebody write; write a number from 1 to 2");
-    insta::assert_snapshot!(wrong(&with("0")), @"plan.toml:10:11: 0 of 3 clients read: somebody must read, and somebody write; write a number from 1 to 2");
+    insta::assert_snapshot!(wrong(&with("3")), @"plan.toml:10:11: 3 of 3 clients read: somebody must read, and somebody write; have 1 to 2 of them read: --set workload.readers=2, or readers = 2 in [workload]");
+    insta::assert_snapshot!(wrong(&with("0")), @"plan.toml:10:11: 0 of 3 clients read: somebody must read, and somebody write; have 1 to 2 of them read: --set workload.readers=2, or readers = 2 in [workload]");
     insta::assert_snapshot!(wrong(&with("1").replace("zookeeper-read", "zookeeper")), @r#"plan.toml:10:11: the lock "zookeeper" has no side for readers, and readers is 1; leave them out, or take the lock "zookeeper-read""#);
     let alone = CARELESS.replace("[workload]", "[topology]\napps = 1\n\n[workload]");
     insta::assert_snapshot!(wrong(&alone), @r#"plan.toml:10:8: the lock "zookeeper-read" is for readers beside writers, and there is one client; write apps = 2 or more"#);

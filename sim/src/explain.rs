@@ -4,10 +4,12 @@
 //! story and lets the rest go on with other draws, many times, so that one sees when the
 //! failure was settled, and finds the decisive event; [`pair`] sets the nearest plan
 //! that passes beside the last that fails on the way to it and finds where the two part; [`causes`] walks from the harm
-//! back to what set it off; [`measures`] tries what might help, over the same draws.
+//! back to what set it off; [`measures`] tries what might help, over the same draws and with the
+//! plan's own.
 //!
-//! Every number here is a count of runs that were made. Nothing is estimated, and a run
-//! whose past did not come out the same is an error, never a count.
+//! Every count here is of runs that were made, and a run whose past did not come out the same is
+//! an error, never a count. What is estimated says so: the intervals of shares, and with how few
+//! draws a rise could not be told from chance ([`cliff::Rise::least_draws`]).
 
 pub mod causes;
 pub mod cliff;
@@ -33,7 +35,8 @@ use pair::Pair;
 /// How much is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// How many draws each question is asked over.
+    /// How many draws each question is asked over: from 1, of which nothing can be told, to
+    /// [`cliff::MOST_DRAWS`]. Over none nothing is settled.
     pub draws: u32,
     /// How many runs the search for the nearest plan that passes may take.
     pub replays: u32,
@@ -45,9 +48,9 @@ impl Default for Effort {
     }
 }
 
-/// Whoever waits for an explanation. It is told from several threads.
+/// Whoever waits for an explanation. It is told from several threads, and of every run.
 pub trait Watch: Sync {
-    /// So many more runs are to be made.
+    /// So many more runs are to be made; as soon as it is known.
     fn expect(&self, runs: u64);
     /// One of them is made.
     fn done(&self);
@@ -122,7 +125,13 @@ pub fn explain_with(
     factory: &LockFactory,
     watch: &dyn Watch,
 ) -> Result<Explained, Unexplained> {
-    let run = storm::run_with(plan, &EventEngine, factory);
+    let run_of = |plan: &Plan| {
+        watch.expect(1);
+        let run = storm::run_with(plan, &EventEngine, factory);
+        watch.done();
+        run
+    };
+    let run = run_of(plan);
     let verdict = run.judgement.verdict;
     let Some(signature) = Signature::of(&run) else {
         return Err(Unexplained::NoViolation(verdict));
@@ -131,18 +140,21 @@ pub fn explain_with(
     let causes = causes::of(&run);
     let cliff = cliff::of(&run, effort.draws, factory, watch)?;
     let limits = Limits { replays: effort.replays };
-    let nearest = shrink::nearest_passing(plan, &limits, factory).ok().flatten();
-    let pair = nearest.as_ref().and_then(|nearest| {
-        let run = |plan| storm::run_with(plan, &EventEngine, factory);
-        pair::of(&run(&nearest.failing), &run(&nearest.plan))
+    // How many runs the search takes is known when they are made.
+    let nearest = shrink::nearest_passing(&run, &limits, factory, &|| {
+        watch.expect(1);
+        watch.done();
     });
+    let pair = nearest
+        .as_ref()
+        .and_then(|nearest| pair::of(&run_of(&nearest.failing), &run_of(&nearest.plan)));
     let measures = measures::all(plan, effort.draws, factory, watch);
     Ok(Explained { signature, draws: effort.draws, causes, cliff, nearest, pair, measures, run })
 }
 
 /// Which draws a question is asked over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Draws {
+pub enum Draws {
     /// The same for every question.
     Same,
     /// Others, for what was found with those.
@@ -157,4 +169,25 @@ fn other_seeds(plan: &Plan, draws: u32, which: Draws) -> impl Iterator<Item = Se
         Draws::Anew => "explain/anew",
     };
     (0..draws).map(move |number| Seed(Draw::new(seed, site, &number.to_string()).bits()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::plan::Fence;
+
+    /// What was found with draws is judged by others, or it is not judged.
+    #[test]
+    fn what_is_drawn_anew_was_drawn_for_nothing_else() {
+        for seed in [0, 2, u64::MAX] {
+            let plan = Plan::from_seed("redis-failover", "redis", Fence::Off, Seed(seed)).unwrap();
+            let drawn = |which| other_seeds(&plan, cliff::MOST_DRAWS, which).map(|seed| seed.0);
+            let same: BTreeSet<u64> = drawn(Draws::Same).collect();
+            let anew: BTreeSet<u64> = drawn(Draws::Anew).collect();
+            assert_eq!([same.len(), anew.len()], [cliff::MOST_DRAWS as usize; 2]);
+            assert!(same.is_disjoint(&anew), "seed {seed}");
+        }
+    }
 }

@@ -3,6 +3,8 @@
 //! Each verb is a module of [`program`]; the exit codes are in one place,
 //! [`program::exit`].
 
+#![warn(clippy::print_stderr, reason = "a reader that has left makes it panic: `say::complain`")]
+
 mod program;
 
 use std::process::ExitCode;

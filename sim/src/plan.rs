@@ -20,8 +20,10 @@ pub mod error;
 pub mod file;
 pub mod groups;
 pub mod keys;
+mod limits;
 pub mod postgres;
 pub mod rate;
+mod raw;
 pub mod rules;
 pub mod scenario;
 pub mod seed;
@@ -328,6 +330,17 @@ impl Topology {
         servers.extend(self.zookeeper_nodes());
         servers.extend(self.postgres_nodes());
         servers
+    }
+
+    /// Where clients reach a server: at the pooler, if one stands before it.
+    pub fn door_of(&self, server: &str) -> String {
+        let is_behind = self.pooler > 0 && server.starts_with("pg-");
+        if is_behind { POOLER_NODE.to_owned() } else { server.to_owned() }
+    }
+
+    /// Where clients reach the servers that may keep a lock.
+    pub fn doors(&self) -> Vec<String> {
+        self.lock_servers().iter().map(|server| self.door_of(server)).collect()
     }
 
     /// So many sentinels must agree that a master is down: a majority of them.

@@ -48,7 +48,7 @@ pub fn main() -> ExitCode {
             // Help and version are no errors; clap's own 2 is our 64.
             let code = if error.use_stderr() { exit::USAGE } else { exit::SAFE };
             match wrong::one_line(&error) {
-                Some(line) => eprintln!("{line}"),
+                Some(line) => say::complain(line),
                 None => drop(error.print()),
             }
             return ExitCode::from(code);

@@ -174,21 +174,19 @@ pub fn shrink_with(
 }
 
 /// What a plan that passes has in common with one that fails, and does not: see
-/// [`Nearest`]. For plans that were not shrunk.
-///
-/// # Errors
-/// When the plan does not fail.
+/// [`Nearest`]. For plans that were not shrunk: `run` is that of the plan, and counts as the first
+/// of the replays; `made` is called after each other. `None` where none is found, and of a run
+/// that does not fail.
 pub fn nearest_passing(
-    plan: &Plan,
+    run: &Run,
     limits: &Limits,
     factory: &LockFactory,
-) -> Result<Option<Nearest>, NothingToShrink> {
-    let run = storm::run_with(plan, &EventEngine, factory);
-    let verdict = run.judgement.verdict;
-    let Some(signature) = Signature::of(&run) else { return Err(NothingToShrink { verdict }) };
-    let replays = Replays::new(factory, limits.replays, &run);
+    made: &dyn Fn(),
+) -> Option<Nearest> {
+    let signature = Signature::of(run)?;
+    let replays = Replays::new(factory, limits.replays, run).told(made);
     let mut tell = |_: &Progress<'_>| ControlFlow::Continue(());
-    let mut search = Search::new(run, signature, replays, 0, &mut tell);
+    let mut search = Search::new(run.clone(), signature, replays, 0, &mut tell);
     let without = passes::without_each(&mut search);
-    Ok(nearest::find(&mut search, &without))
+    nearest::find(&mut search, &without)
 }

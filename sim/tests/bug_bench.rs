@@ -170,6 +170,25 @@ fn a_state_of_somebody_who_has_died_is_not_for_ever() {
     }
 }
 
+/// Two slow sections take longer than a lease: what was locked first is looked at again.
+#[test]
+fn whoever_locks_item_by_item_looks_at_every_lock_before_the_commit() {
+    let bug = bug("unlocked-one-by-one");
+    let plan =
+        scenario::default_plan(bug.scenario, &bug.lock_name(Half::Mended), bug.fence).unwrap();
+    let settings = [bug.settings, &[("workload.slow-per-mille", "1000")]].concat();
+    let plan = plan.with_settings(&settings).unwrap();
+    let (mut sold, mut given_up) = (0, 0);
+    for seed in 1..=20 {
+        let run = storm::run(&Plan { seed: Seed(seed), ..plan.clone() }, &EventEngine);
+        assert!(run.judgement.verdict.is_safe(), "seed {seed}: {}", told(&run));
+        sold += sales_of(&run).len();
+        let is_end = |what: &What| matches!(what, What::BeliefEnded { .. });
+        given_up += run.history.iter().filter(|event| is_end(&event.what)).count();
+    }
+    assert!(sold > 0 && given_up > 0, "{sold} sold, {given_up} given up");
+}
+
 #[test]
 fn the_storms_of_the_bugs_are_possible() {
     for bug in BUGS {

@@ -8,7 +8,7 @@ use lockstorm::host::BoxFuture;
 use lockstorm::lock::{Guard, Lock, LockError, Owner, Promises};
 use lockstorm_sim::check::{Kind, Setting};
 use lockstorm_sim::engine::event::EventEngine;
-use lockstorm_sim::plan::{Fence, Plan, Seed};
+use lockstorm_sim::plan::{Fence, Seed};
 use lockstorm_sim::storm::locks::{self, LockFactory};
 use lockstorm_sim::storm::{self, Storm};
 
@@ -41,9 +41,7 @@ impl Lock for Boaster {
 }
 
 fn boaster() -> LockFactory {
-    Arc::new(|host: &Host, plan: &Plan| {
-        Ok(Arc::new(Boaster(locks::build(host, plan)?)) as Arc<dyn Lock>)
-    })
+    locks::made_by(|host, plan| Ok(Arc::new(Boaster(locks::build(host, plan)?))))
 }
 
 #[test]

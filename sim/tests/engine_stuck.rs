@@ -154,7 +154,7 @@ fn a_blocking_call_is_named_to_whoever_waits_outside() {
     let plan = Plan::from_seed("redis-failover", "redis", Fence::Off, Seed(1)).unwrap();
     let ((blocked, is_blocked), (let_go, go_on)) = (channel(), channel());
     let ends = Mutex::new(Some((blocked, go_on)));
-    let factory: LockFactory = Arc::new(move |host: &Host, plan: &Plan| {
+    let factory = locks::made_by(move |host, plan| {
         let lock = locks::build(host, plan)?;
         let ends = if host.name() == "app-2" { ends.lock().unwrap().take() } else { None };
         Ok(match ends {

@@ -86,7 +86,7 @@ fn what_may_be_chance_decides_nothing() {
         panic!("{:?}", explanation.cliff.settled)
     };
     assert!(steepest.before < steepest.after, "{steepest:?}");
-    let enough = steepest.draws_that_would_do(2).unwrap();
+    let least = steepest.least_draws(2).unwrap();
     let told = explained::explained(&explanation, &Manner::of(Charset::Unicode));
     let told = told.lines().skip_while(|line| !line.starts_with("  Not decided"));
     insta::assert_snapshot!(
@@ -95,7 +95,17 @@ fn what_may_be_chance_decides_nothing() {
     let json: serde_json::Value =
         serde_json::from_str(&explained::explained_json(&explanation, "")).unwrap();
     assert_eq!(json["decisive"], serde_json::Value::Null);
-    assert_eq!(json["not-decided"]["draws-that-would-do"], enough);
+    assert_eq!(json["not-decided"]["draws-needed-at-least"], least);
+    assert_eq!(json["not-decided"]["drawn-anew"], false);
+    // The shares of its two steps are those of the cliff.
+    let step = |step: Option<usize>| {
+        let points = &explanation.cliff.points;
+        points.iter().find(|point| point.step == step).unwrap().stormy
+    };
+    assert_eq!(
+        [step(steepest.from_step), step(steepest.to.step)],
+        [steepest.before, steepest.after]
+    );
     // None of four before it and four of four from it on, by draws of their own: where the two
     // shares are equal that is seen in at most one of 256.
     let plan = Plan::from_seed("redis-failover", "redis", Fence::Off, Seed(2)).unwrap();

@@ -16,7 +16,6 @@ use lockstorm::host::BoxFuture;
 use lockstorm::lock::{Guard, Lock, LockError, Owner};
 use lockstorm_interpose::Senses;
 use lockstorm_sim::engine::senses;
-use lockstorm_sim::plan::Plan;
 use lockstorm_sim::storm::{Storm, locks};
 
 /// What a lock waits for before it asks, µs.
@@ -54,7 +53,7 @@ fn storm(plant: Plant, engine: &str) -> Storm {
         entropy: senses::entropy,
     });
     Storm::new("redis-failover").without_faults().seeds(1).engine(engine).twice().lock_with(
-        Arc::new(move |host: &Host, plan: &Plan| {
+        locks::made_by(move |host, plan| {
             let lock = locks::build(host, plan)?;
             Ok(Arc::new(Planted { lock, host: host.clone(), plant }))
         }),

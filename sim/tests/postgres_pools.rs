@@ -118,6 +118,14 @@ fn what_was_measured_is_told_in_text_and_json() {
     assert_eq!(told["connections"]["peak-sessions"], connections.peak_sessions);
     assert_eq!(told["connections"]["waits"]["median-us"], connections.waits.median_us);
     assert_eq!(told["connections"]["failed"], 0);
+    // Readers look each field up.
+    let table = include_str!("../src/report/json.rs").lines();
+    let row = table.into_iter().find(|line| line.starts_with("//! | `connections` |")).unwrap();
+    for fields in [&told["connections"], &told["connections"]["waits"]] {
+        for name in fields.as_object().unwrap().keys() {
+            assert!(row.contains(&format!("`{name}`")), "{name}");
+        }
+    }
     let unpooled = storm::run(&plan("postgres-single", "pg-conditional", &[]), &EventEngine);
     let told = json::run_json(&block::Failure { run: &unpooled, ..failure });
     let told: serde_json::Value = serde_json::from_str(&told).unwrap();
@@ -263,6 +271,22 @@ fn a_pooler_dies_or_stands_still() {
                 assert_eq!(run.judgement.verdict, Verdict::Safe, "{lock} {kind}: {}", told(run));
                 assert!(sold_after(run, 5_000_000), "{lock} {kind}: {}", told(run));
             });
+        }
+    }
+}
+
+/// They have no other connection: whom a drawn fault parts from the database, it strikes.
+#[test]
+fn clients_are_parted_from_the_pooler() {
+    for lock in ["pg-advisory-xact", "pg-lock-table"] {
+        let base = plan("postgres-pooler", lock, &[]);
+        for family in ["holder-cut-off", "one-way-cut", "slow-link", "reply-lost"] {
+            for seed in 1..=3 {
+                let plan = Plan::struck_by(base.clone(), family, Seed(seed)).unwrap();
+                let run = storm::run(&plan, &EventEngine);
+                let what = format!("{lock} {family} {seed}: {}", told(&run));
+                assert_eq!(run.judgement.verdict, Verdict::Safe, "{what}");
+            }
         }
     }
 }

@@ -35,6 +35,7 @@ const BITS: &str = include_str!("redis_support/bits.txt");
 const LIBRARIES: &str = include_str!("redis_support/libraries.txt");
 const BREADTH: &str = include_str!("redis_support/breadth.txt");
 const STATISTICS: &str = include_str!("redis_support/statistics.txt");
+const FLAGS: &str = include_str!("redis_support/flags.txt");
 const MEMORY: &str = include_str!("redis_support/memory.txt");
 
 /// Waits until `count` clients wait inside commands.
@@ -242,6 +243,11 @@ fn breadth() {
 #[test]
 fn keys_of_any_type() {
     compare(KEYS);
+}
+
+#[test]
+fn scripts_that_say_what_they_do() {
+    compare(FLAGS);
 }
 
 #[test]

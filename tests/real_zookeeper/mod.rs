@@ -62,6 +62,8 @@ fn start() -> Option<(Child, u16)> {
 /// The answer to a four-letter word.
 pub fn tell(port: u16, word: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    // One that has only begun to listen may take a word, and never answer it.
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
     stream.write_all(word.as_bytes()).ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;

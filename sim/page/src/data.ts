@@ -51,11 +51,16 @@ export interface Found {
 
 export interface Side { at: number; what: Both; in_both: boolean }
 
+/** A way on which the share rises, or seems to: from a step on (`null` is the start) and from
+ * a later one on; whether its counts were drawn anew, and below how many draws nothing would tell. */
+export interface Way { from: number | null; to: number | null; before: number; after: number; calm: boolean; anew: boolean; least: number | null }
+
 export interface Cliff {
   draws: number;
   points: { step: number | null; event: number | null; at: number; stormy: number; calm: number }[];
   decisive: { event: number; at: number; what: Both; before: number; after: number; calm: boolean } | null;
-  gradual: { from: number | null; to: number; before: number; after: number; calm: boolean } | null;
+  gradual: Way | null;
+  not_decided: Way | null;
   measures: { flags: string; violations: number; safe: number; inconclusive: number }[];
   nearest: Both; failing: Side | null; passing: Side | null;
 }

@@ -81,11 +81,11 @@ const KINDS: Record<string, Kind> = {
   "master-switched": kind("cluster", "triangle", (e) => `names ${host(e["to"])} as master after ${host(e["from"])} (+switch-master)`, (e) => `宣布主节点由 ${host(e["from"])} 换为 ${host(e["to"])}（+switch-master）`),
   "replication-position": kind("replication", "bar", (e) => `is at offset ${text(e["offset"])}`, (e) => `偏移量 ${text(e["offset"])}`),
   effect: kind("effects", "diamond", (e) => {
-    const done = e["operation"] === "read" ? `reads: ${text(e["left"])} left${e["next_unit"] === undefined ? "" : `, unit ${text(e["next_unit"])} next`}` : `${text(e["operation"])}s unit ${text(e["unit"])}, order ${text(e["order"])}`;
+    const done = e["operation"] === "read" ? `reads: ${text(e["left"])} left${e["next_unit"] === undefined ? "" : `, unit ${text(e["next_unit"])} next`}` : e["operation"] === "act" ? text(e["name"]) : `${text(e["operation"])}s unit ${text(e["unit"])}, order ${text(e["order"])}`;
     return `${text(e["owner"])} ${done}${token(e, ", token ")}: ${e["accepted"] ? "accepted" : `refused${e["refusal"] ? ` (${text(e["refusal"])})` : ""}`}`;
   }, (e) => {
     const verbs: Record<string, string> = { sell: "售出", reserve: "预留", cancel: "退回" };
-    const done = e["operation"] === "read" ? `读取：剩 ${text(e["left"])} 件${e["next_unit"] === undefined ? "" : `，下一件 ${text(e["next_unit"])}`}` : `${verbs[text(e["operation"])] ?? text(e["operation"])}第 ${text(e["unit"])} 件，订单 ${text(e["order"])}`;
+    const done = e["operation"] === "read" ? `读取：剩 ${text(e["left"])} 件${e["next_unit"] === undefined ? "" : `，下一件 ${text(e["next_unit"])}`}` : e["operation"] === "act" ? text(e["name"]) : `${verbs[text(e["operation"])] ?? text(e["operation"])}第 ${text(e["unit"])} 件，订单 ${text(e["order"])}`;
     return `${text(e["owner"])} ${done}${token(e, "，令牌 ")}：${e["accepted"] ? "已接受" : `被拒绝${e["refusal"] ? `（${text(e["refusal"])}）` : ""}`}`;
   }),
   ledger: kind("books", "diamond", (e) => `the books: ${text(e["units"])} units, ${list(e["sales"]).map((sale) => list(sale).map(text).join(" → ")).join(", ") || "no sale"}`, (e) => `账目：${text(e["units"])} 件，${list(e["sales"]).map((sale) => list(sale).map(text).join(" → ")).join(", ") || "无成交"}`),

@@ -162,15 +162,17 @@ export function cliff(model: Model): void {
   const { cliff: of } = model.data;
   at("cliff").hidden = !of;
   if (!of) return;
-  const { decisive, gradual } = of;
+  const { decisive, gradual, not_decided: open } = of;
   const step = (number: number | null): string => (number === null ? word("theStart") : `#${number + 1}`);
   const settled = decisive ? word("decisive", told(decisive.what), seconds(decisive.at), decisive.before, decisive.after, of.draws)
-    : gradual ? word("gradual", step(gradual.from), step(gradual.to), gradual.before, gradual.after, of.draws) : word("undecided");
+    : gradual ? word("gradual", step(gradual.from), step(gradual.to), gradual.before, gradual.after, of.draws)
+    : open ? word(open.anew ? "notDecidedAnew" : "notDecided", step(open.from), step(open.to), open.before, open.after, of.draws) : word("undecided");
+  const least = open && open.least !== null ? ` ${word("leastDraws", open.least)}` : "";
   const bar = (failed: number, kind: string): HTMLElement => h("td", {}, s("svg", { width: 100, height: 10, "aria-hidden": "true" }, s("rect", { width: 100, height: 10, class: "share-back" }), s("rect", { width: of.draws ? (failed / of.draws) * 100 : 0, height: 10, class: kind })), ` ${failed}`);
   const side = (name: Word, one: { at: number; what: Both } | null): HTMLElement | string => (one ? h("li", {}, `${word(name)}: ${told(one.what)}, ${seconds(one.at, true)}`) : "");
   at("cliff").replaceChildren(
     h("h2", {}, word("cliff")), h("p", {}, word("cliffText", of.draws)),
-    h("p", { class: "effect" }, settled, decisive ? " " : "", decisive ? link(model, decisive.event, `#${decisive.event}`) : ""),
+    h("p", { class: "effect" }, settled, least, decisive ? " " : "", decisive ? link(model, decisive.event, `#${decisive.event}`) : ""),
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": word("cliff") }, h("table", { class: "shares" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, word("number")), h("th", { scope: "col" }, word("time")), h("th", { scope: "col" }, word("stormy")), h("th", { scope: "col" }, word("calm")))),
       h("tbody", {}, ...of.points.map((point) => h("tr", {}, h("th", { scope: "row" }, point.step === null || point.event === null ? word("start") : link(model, point.event, String(point.step + 1))), h("td", {}, seconds(point.at)), bar(point.stormy, "share"), bar(point.calm, "share share-calm")))))),
     h("h3", {}, word("nearest")), h("p", {}, told(of.nearest)), h("ul", {}, side("failingFirst", of.failing), side("passingFirst", of.passing)),

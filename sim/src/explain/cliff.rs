@@ -51,41 +51,60 @@ pub enum Rest {
     Calm,
 }
 
-/// An event from which on more runs fail than before it, by draws of their own: not by those that
-/// it was found with.
+/// An event of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decisive {
+pub struct Place {
+    /// The step of the story that it is, from 0; `None` where it is none.
+    pub step: Option<usize>,
     /// It.
     pub event: EventId,
     /// When, µs.
     pub at_us: u64,
     /// What.
     pub name: String,
-    /// Runs that fail in the same way from the event before it on.
+}
+
+/// Where the share of runs that fail rises, or seems to. What that says is in [`Settled`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rise {
+    /// The step of the story, from 0, after which it rises; `None` is the start.
+    pub from_step: Option<usize>,
+    /// The event by which it has risen.
+    pub to: Place,
+    /// Runs that fail in the same way from before the rise on: from the step, or, where one
+    /// event is decisive, from the event before it.
     pub before: u32,
-    /// The same from it on.
+    /// The same from its end on.
     pub after: u32,
     /// With which rest.
     pub rest: Rest,
+    /// With which draws the two were counted: those that the rise was found with, or others.
+    pub draws: Draws,
 }
 
-impl Decisive {
-    /// The shares before it and from it on.
+impl Rise {
+    /// The shares before it and from its end on.
     pub fn shares(&self, draws: u32) -> [Proportion; 2] {
         [self.before, self.after].map(|failed| Proportion::new(failed.into(), draws.into()))
     }
 
-    /// With how many draws or more the two intervals would lie apart if the shares stayed as they
-    /// are; `None` where not even the most that can be asked for would do. Where so many runs
-    /// cannot have the same share, those count that speak against it.
-    pub fn draws_that_would_do(&self, draws: u32) -> Option<u32> {
+    /// Below about how many draws the two intervals would overlap if the shares stayed as they
+    /// are, so that fewer would not tell. It is no promise: of two shares that are as they seem
+    /// about half of all counts are nearer to each other, and what was found as the steepest
+    /// rise seems steeper than it is. `None` where it is more than can be asked for, or where
+    /// there were no draws. Where so many runs cannot have the same share, those count that
+    /// speak against it.
+    pub fn least_draws(&self, draws: u32) -> Option<u32> {
+        if draws == 0 {
+            return None;
+        }
         let scaled = |failed: u32, of: u32| u64::from(failed) * u64::from(of);
-        let would_do = |of: &u32| {
+        let lies_apart = |of: &u32| {
             let before = scaled(self.before, *of).div_ceil(draws.into());
             let after = scaled(self.after, *of) / u64::from(draws);
             lie_apart([before, after].map(|failed| Proportion::new(failed, (*of).into())))
         };
-        let held = (draws + 1..=MOST_DRAWS).rev().take_while(would_do);
+        let held = (draws.saturating_add(1)..=MOST_DRAWS).rev().take_while(lies_apart);
         held.last()
     }
 }
@@ -99,33 +118,24 @@ fn lie_apart([before, after]: [Proportion; 2]) -> bool {
     before.interval_per_mille().1 < after.interval_per_mille().0
 }
 
-/// A way on which the share rises, though at no event of it alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gradual {
-    /// The step that it begins with, from 0; `None` is the start.
-    pub from: Option<usize>,
-    /// The step that it ends with, from 0.
-    pub to: usize,
-    /// Its end, with the runs that fail from its beginning on and from its end on.
-    pub rise: Decisive,
-}
-
 /// Which event settled it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settled {
-    /// This one.
-    By(Decisive),
-    /// No single one, and yet the share rises on this way by more than chance does.
-    Gradually(Gradual),
-    /// The share seemed to rise most at this one, and by no more than chance may do.
-    NotDecided(Decisive),
+    /// The one that the rise ends with: it rises there by more than chance does, by draws anew.
+    By(Rise),
+    /// No single one, and yet the share rises on this way by more than chance does, by draws
+    /// anew.
+    Gradually(Rise),
+    /// The share seemed to rise most on this way, and by no more than chance may do; by draws
+    /// anew only where it did lie beyond chance in those that it was found with.
+    NotDecided(Rise),
     /// None: the share nowhere jumps.
     Nowhere,
 }
 
 impl Settled {
     /// The event, where one is decisive.
-    pub fn decisive(&self) -> Option<&Decisive> {
+    pub fn decisive(&self) -> Option<&Rise> {
         match self {
             Settled::By(decisive) => Some(decisive),
             Settled::Gradually(_) | Settled::NotDecided(_) | Settled::Nowhere => None,
@@ -269,14 +279,14 @@ impl Shares for Asker<'_> {
 mod tests {
     use super::*;
 
-    fn rise(before: u32, after: u32) -> Decisive {
-        let (event, at_us, name) = (EventId(0), 0, String::new());
-        Decisive { event, at_us, name, before, after, rest: Rest::Stormy }
+    fn rise(before: u32, after: u32) -> Rise {
+        let to = Place { step: None, event: EventId(0), at_us: 0, name: String::new() };
+        Rise { from_step: None, to, before, after, rest: Rest::Stormy, draws: Draws::Same }
     }
 
     /// Whether the intervals lie apart in every outcome of `of` runs that has the shares of
     /// `rise`, to the run.
-    fn lies_apart_anyhow(rise: &Decisive, draws: u32, of: u32) -> bool {
+    fn lies_apart_anyhow(rise: &Rise, draws: u32, of: u32) -> bool {
         let counts = |failed: u32| {
             let scaled = u64::from(failed) * u64::from(of);
             [scaled / u64::from(draws), scaled.div_ceil(draws.into())]
@@ -289,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_do_does_with_all_that_is_more_and_with_nothing_less() {
+    fn with_fewer_draws_equal_shares_do_not_lie_apart() {
         let mut told = 0;
         for draws in [2, 3, 6, 7, 15, 50] {
             for (before, after) in
@@ -299,8 +309,8 @@ mod tests {
                     continue;
                 }
                 let rise = rise(before, after);
-                let enough = rise.draws_that_would_do(draws);
-                let first = enough.unwrap_or(MOST_DRAWS + 1);
+                let least = rise.least_draws(draws);
+                let first = least.unwrap_or(MOST_DRAWS + 1);
                 for of in (first..=MOST_DRAWS).take(400).chain((first..=MOST_DRAWS).step_by(97)) {
                     assert!(lies_apart_anyhow(&rise, draws, of), "{rise:?} of {draws}: {of}");
                 }
@@ -309,13 +319,16 @@ mod tests {
                     less <= draws || !lies_apart_anyhow(&rise, draws, less),
                     "{rise:?}: {less}"
                 );
-                told += u32::from(enough.is_some());
-                assert!(enough.is_none() || before < after);
+                told += u32::from(least.is_some());
+                assert!(least.is_none() || before < after);
             }
         }
         assert!(told > 50, "{told}");
         // Half a percent more, of two hundred.
-        assert_eq!(rise(100, 101).draws_that_would_do(200), None);
+        assert_eq!(rise(100, 101).least_draws(200), None);
+        // Of no draws, and of more than can be asked for.
+        assert_eq!(rise(0, 0).least_draws(0), None);
+        assert_eq!(rise(0, 9).least_draws(u32::MAX), None);
     }
 
     /// Equal shares lie apart by chance so seldom that the four questions of a cliff, two with the

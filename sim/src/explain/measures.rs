@@ -20,20 +20,25 @@ pub struct Measure {
     pub safe: u32,
     /// Runs that say nothing.
     pub inconclusive: u32,
+    /// How it ends with the plan's own draws: where a failure hangs on those, other draws show
+    /// nothing of what helps.
+    pub own: Verdict,
 }
 
 /// The plan as it is, then each measure that is possible and not taken already.
 pub fn all(plan: &Plan, draws: u32, factory: &LockFactory, watch: &dyn Watch) -> Vec<Measure> {
     let measured = |(flags, plan): (String, Plan)| {
-        let mut measure = Measure { flags, violations: 0, safe: 0, inconclusive: 0 };
-        let seeds: Vec<Seed> = other_seeds(&plan, draws, Draws::Same).collect();
+        let others = other_seeds(&plan, draws, Draws::Same);
+        let seeds: Vec<Seed> = [plan.seed].into_iter().chain(others).collect();
         let verdicts = abreast(&seeds, |seed| {
             let plan = Plan { seed: *seed, ..plan.clone() };
             let verdict = run_with(&plan, &EventEngine, factory).judgement.verdict;
             watch.done();
             verdict
         });
-        for verdict in verdicts {
+        let own = verdicts.first().copied().unwrap_or(Verdict::Unknown);
+        let mut measure = Measure { flags, violations: 0, safe: 0, inconclusive: 0, own };
+        for verdict in verdicts.into_iter().skip(1) {
             match verdict {
                 Verdict::Violation => measure.violations += 1,
                 verdict if verdict.is_safe() => measure.safe += 1,
@@ -48,7 +53,7 @@ pub fn all(plan: &Plan, draws: u32, factory: &LockFactory, watch: &dyn Watch) ->
 
 /// How many runs [`all`] makes.
 pub(super) fn runs(plan: &Plan, draws: u32) -> u64 {
-    (changes(plan).len() as u64 + 1) * u64::from(draws)
+    (changes(plan).len() as u64 + 1) * (u64::from(draws) + 1)
 }
 
 /// The measures, each with the flags that take it.

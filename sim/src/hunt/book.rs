@@ -187,8 +187,7 @@ impl Book {
             return None;
         }
         let singles = course.trials().len() as u64;
-        let calm = course.survey().map_or(0, |survey| survey.calm.len() as u64);
-        let before = calm + singles;
+        let before = course.before_pairs();
         let pairs = course.pairs();
         let mend = |runs: String| match course.runs() {
             Some(_) => format!("give it {runs}"),
@@ -217,14 +216,19 @@ impl Book {
                     format!("of the {all} the first that is this shard's was not reached; {mend}")
                 }
                 None => format!(
-                    "all of the {all} fall to other shards; `lockstorm merge` puts \
-                                 the shards together"
+                    "all of the {all} fall to other shards; `lockstorm merge` puts the shards \
+                     together"
                 ),
             }
         } else {
-            let mend = mend(format!("up to --seeds {}", before + pairs));
-            let left = counted(pairs, "pair");
-            format!("the single faults took all there was, and {left} are left; {mend}")
+            let mend = mend(format!(
+                "more than --seeds {before} (--seeds {} tries all that are known)",
+                before + pairs
+            ));
+            let known = counted(pairs, "pair");
+            format!(
+                "the single faults took every run there was, and {known} of them are known; {mend}"
+            )
         };
         Some(format!("no pair was tried: {why}"))
     }

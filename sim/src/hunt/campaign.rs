@@ -258,10 +258,10 @@ impl Journal {
             return Err(format!("{}: another hunt is writing here; wait for it", path.display()));
         }
         // What was cut short is run again.
-        let whole = whole_lines(&mut file).map_err(failed)?;
+        let (runs, whole) = count_whole_lines(&mut file).map_err(failed)?;
         let is_cut = file.metadata().map_err(failed)?.len() > whole;
         file.set_len(whole).map_err(failed)?;
-        let before = Before { runs: count_lines(&path).map_err(failed)?, is_cut };
+        let before = Before { runs, is_cut };
         let known = Lines::open(&path, whole)?;
         let elapsed_s = elapsed_s(&folder.join(ELAPSED_FILE))?;
         Ok(Journal { folder: folder.to_owned(), file, known, before, elapsed_s })
@@ -400,18 +400,24 @@ fn elapsed_s(path: &Path) -> Result<u64, String> {
     })
 }
 
-/// How many lines there are.
-fn count_lines(path: &Path) -> io::Result<u64> {
-    let mut reader = BufReader::new(File::open(path)?);
-    let mut lines = 0;
+/// How many whole lines a file has, and how many bytes they take: in one go, for a night has
+/// millions of them.
+fn count_whole_lines(file: &mut File) -> io::Result<(u64, u64)> {
+    file.rewind()?;
+    let mut reader = BufReader::new(file);
+    let (mut lines, mut whole, mut read) = (0, 0, 0);
     loop {
         let chunk = reader.fill_buf()?;
         if chunk.is_empty() {
-            return Ok(lines);
+            return Ok((lines, whole));
         }
         lines += chunk.iter().filter(|byte| **byte == b'\n').count() as u64;
-        let read = chunk.len();
-        reader.consume(read);
+        if let Some(last) = chunk.iter().rposition(|byte| *byte == b'\n') {
+            whole = read + last as u64 + 1;
+        }
+        let length = chunk.len();
+        read += length as u64;
+        reader.consume(length);
     }
 }
 

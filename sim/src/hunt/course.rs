@@ -25,6 +25,7 @@ use super::pairs::Pairs;
 use super::{Quarry, Summary, Task, rank};
 use crate::engine::Engine;
 use crate::plan::{PlanError, Seed, file};
+use crate::report::layout::counted;
 
 /// How a hunt searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -266,6 +267,26 @@ impl Course {
     /// What is hunted.
     pub fn quarry(&self) -> &Quarry {
         &self.quarry
+    }
+
+    /// How many runs come before the first pair: those without a fault, and the single faults.
+    pub fn before_pairs(&self) -> u64 {
+        self.survey.as_ref().map_or(0, |survey| survey.calm.len() as u64) + self.trials.len() as u64
+    }
+
+    /// What to say before a hunt for pairs that is not given enough runs to try one.
+    pub fn too_few_for_pairs(&self) -> Option<String> {
+        let before = self.before_pairs();
+        if self.strategy != Strategy::Pairs || self.runs? > before {
+            return None;
+        }
+        let singles = self.trials.len() as u64;
+        Some(format!(
+            "no pair will be tried: {} without a fault and {} come first; give it more than \
+             --seeds {before}",
+            counted(before - singles, "run"),
+            counted(singles, "single fault"),
+        ))
     }
 
     /// How many pairs there are to try, by what is known so far.

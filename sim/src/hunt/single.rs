@@ -249,7 +249,7 @@ impl Menu<'_> {
     fn partitions(&mut self) {
         let (holder, master) = (vec![self.holder()], vec![self.authority.to_owned()]);
         let stock = vec![STOCK_NODE.to_owned()];
-        let (replicas, servers) = (self.replicas(), self.plan.topology.lock_servers());
+        let (replicas, servers) = (self.replicas(), self.plan.topology.doors());
         self.cut("holder", &holder, "servers", &servers, &[Brief, Takeover, PastLease]);
         self.cut("holder", &holder, "stock", &stock, &[Brief, PastLease]);
         if self.plan.topology.independent {
@@ -317,8 +317,9 @@ impl Menu<'_> {
         let stock = vec![STOCK_NODE.to_owned()];
         let replicas = self.replicas();
         let to_master = format!("holder - {}", self.master_role());
+        let door = vec![self.plan.topology.door_of(self.authority)];
         let mut links = vec![
-            (to_master.as_str(), holder.clone(), master.clone()),
+            (to_master.as_str(), holder.clone(), door),
             ("holder - stock", holder.clone(), stock),
         ];
         if self.is_ensemble() && !replicas.is_empty() {
@@ -416,8 +417,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::plan::Fence;
-    use crate::plan::scenario;
+    use crate::plan::{Fence, POOLER_NODE, scenario};
 
     fn menu_of(scenario: &str, phase: Phase) -> (Plan, Vec<Single>) {
         let lock = match scenario {
@@ -472,6 +472,16 @@ mod tests {
         let names: BTreeSet<&str> = single.iter().map(|single| single.name.as_str()).collect();
         assert!(names.contains("process-crash server, briefly"), "{names:#?}");
         assert!(names.iter().all(|name| !name.contains("follower")), "{names:#?}");
+    }
+
+    #[test]
+    fn a_holder_is_parted_from_the_pooler_before_its_server() {
+        let (_, singles) = menu_of("postgres-pooler", Phase::Invoked);
+        let text = |single: &Single| format!("{:?}", single.fault.kind);
+        let parts: Vec<String> =
+            singles.iter().map(text).filter(|kind| kind.contains("to:")).collect();
+        assert!(parts.iter().any(|kind| kind.contains(POOLER_NODE)), "{parts:#?}");
+        assert!(parts.iter().all(|kind| !kind.contains("pg-1")), "{parts:#?}");
     }
 
     #[test]

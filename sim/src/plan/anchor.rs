@@ -169,8 +169,9 @@ impl FromStr for Anchor {
             )?;
         let digits = !ordinal.is_empty() && ordinal.bytes().all(|byte| byte.is_ascii_digit());
         let ordinal = ordinal.parse().ok().filter(|_| digits).ok_or_else(|| {
+            let what = if digits { "is beyond the limits" } else { "does not count operations" };
             Complaint::new(
-                format!("{} does not count operations", quoted(ordinal)),
+                format!("{} {what}", quoted(ordinal)),
                 format!("write a number from 1 to {}", u32::MAX),
             )
         })?;

@@ -7,113 +7,12 @@
 use std::collections::BTreeSet;
 
 use super::complaint::{Complaint, listed, quoted};
+use super::limits;
+pub use super::raw::Raw;
 use super::scenario;
 use super::{
     Ask, Fence, MAX_CONNECTIONS, Micros, Plan, Ppm, RedisPersistence, Seed, StockPlace, app_node,
 };
-
-/// A value as it stands in a file or after `--set key=`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Raw<'a> {
-    /// A string of a file.
-    Text(&'a str),
-    /// An integer of a file; `None` if it is beyond 64 bits.
-    Integer(Option<i64>),
-    /// A real of a file, as written.
-    Real(&'a str),
-    /// A boolean of a file.
-    Flag(bool),
-    /// Something else of a file, by the name of its type.
-    Other(&'static str),
-    /// What stands after `--set key=`: of whatever type is wanted.
-    Bare(&'a str),
-}
-
-impl<'a> Raw<'a> {
-    fn described(&self) -> String {
-        match self {
-            Raw::Text(text) | Raw::Bare(text) => format!("the text {}", quoted(text)),
-            Raw::Integer(Some(number)) => format!("the integer {number}"),
-            Raw::Integer(None) => "an integer beyond 64 bits".to_owned(),
-            Raw::Real(text) => format!("the number {text}"),
-            Raw::Flag(flag) => format!("the boolean {flag}"),
-            Raw::Other(kind) => (*kind).to_owned(),
-        }
-    }
-
-    fn expected(&self, what: &str, mend: impl Into<String>) -> Complaint {
-        Complaint::new(format!("expected {what}, found {}", self.described()), mend)
-    }
-
-    /// As text.
-    pub fn text(self) -> Result<&'a str, Complaint> {
-        match self {
-            Raw::Text(text) | Raw::Bare(text) => Ok(text),
-            _ => Err(self.expected("text", "write it in quotation marks")),
-        }
-    }
-
-    /// As anything that is written as text, such as a time; `example` is one.
-    pub fn parsed<T>(self, noun: &str, example: &str) -> Result<T, Complaint>
-    where
-        T: std::str::FromStr<Err = Complaint>,
-    {
-        match self {
-            Raw::Text(text) | Raw::Bare(text) => text.parse(),
-            _ => Err(self.expected(noun, format!("write it as text, such as {}", quoted(example)))),
-        }
-    }
-
-    /// As a duration.
-    pub fn time(self) -> Result<Micros, Complaint> {
-        self.parsed("a time with a unit", "250ms")
-    }
-
-    /// As a whole number up to `most`.
-    pub fn count(self, most: u32) -> Result<u32, Complaint> {
-        let number = match self {
-            Raw::Integer(number) => number,
-            Raw::Bare(text) => text.parse().ok(),
-            _ => None,
-        };
-        number
-            .and_then(|number| u32::try_from(number).ok())
-            .filter(|number| *number <= most)
-            .ok_or_else(|| {
-                self.expected("a whole number", format!("write a number from 0 to {most}"))
-            })
-    }
-
-    /// As true or false.
-    pub fn flag(self) -> Result<bool, Complaint> {
-        match self {
-            Raw::Flag(flag) => Ok(flag),
-            Raw::Bare("true") => Ok(true),
-            Raw::Bare("false") => Ok(false),
-            _ => {
-                Err(self.expected("true or false", "write true or false, without quotation marks"))
-            }
-        }
-    }
-
-    /// As thousandths: a number with up to three decimals.
-    fn milli(self) -> Result<u32, Complaint> {
-        let written = match self {
-            Raw::Integer(Some(number)) => number.to_string(),
-            Raw::Real(text) | Raw::Bare(text) => text.to_owned(),
-            _ => String::new(),
-        };
-        super::time::decimal_times(&written, 1_000)
-            .ok()
-            .and_then(|milli| u32::try_from(milli).ok())
-            .ok_or_else(|| {
-                self.expected(
-                    "a number with at most three decimals",
-                    "write it without quotation marks, such as 0.4",
-                )
-            })
-    }
-}
 
 /// One setting.
 pub struct Key {
@@ -137,6 +36,15 @@ impl std::fmt::Debug for Key {
 }
 
 impl Key {
+    /// Puts a value into a plan. What its field could not even hold is told by the limit that
+    /// plans have, which is the lower one.
+    pub fn put(&self, plan: &mut Plan, raw: Raw<'_>) -> Result<(), Complaint> {
+        match limits::most(&self.path()) {
+            Some(most) if raw.is_beyond(most.max(u32::from(u16::MAX))) => Err(raw.beyond(&most)),
+            _ => (self.set)(plan, raw),
+        }
+    }
+
     /// The whole name, such as `lock.lease`.
     pub fn path(&self) -> String {
         joined(self.section, self.name)
@@ -196,9 +104,9 @@ macro_rules! key {
 }
 
 macro_rules! time_key {
-    ($section:literal, $name:literal, $($field:ident).+) => {
+    ($section:literal, $name:literal, $($field:ident).+ $(, $matters:expr)?) => {
         key!($section, $name, |plan, raw| plan.$($field).+ = raw.time()?,
-            |plan| toml_of(plan.$($field).+))
+            |plan| toml_of(plan.$($field).+) $(, $matters)?)
     };
 }
 
@@ -211,10 +119,10 @@ macro_rules! count_key {
 }
 
 macro_rules! small_count_key {
-    ($section:literal, $name:literal, $($field:ident).+) => {
+    ($section:literal, $name:literal, $($field:ident).+ $(, $matters:expr)?) => {
         key!($section, $name,
             |plan, raw| plan.$($field).+ = small_count(raw)?,
-            |plan| plan.$($field).+.to_string())
+            |plan| plan.$($field).+.to_string() $(, $matters)?)
     };
 }
 
@@ -269,27 +177,9 @@ pub const KEYS: &[Key] = &[
         |plan| toml_text(plan.lock.own.ask.name()),
         |plan| plan.lock.name == "redlock"
     ),
-    key!(
-        "lock",
-        "wait-replicas",
-        |plan, raw| plan.lock.own.wait_replicas = small_count(raw)?,
-        |plan| plan.lock.own.wait_replicas.to_string(),
-        waits
-    ),
-    key!(
-        "lock",
-        "wait-timeout",
-        |plan, raw| plan.lock.own.wait_timeout = raw.time()?,
-        |plan| toml_of(plan.lock.own.wait_timeout),
-        waits
-    ),
-    key!(
-        "lock",
-        "waiter-timeout",
-        |plan, raw| plan.lock.own.waiter_timeout = raw.time()?,
-        |plan| toml_of(plan.lock.own.waiter_timeout),
-        |plan| plan.lock.name == "redis-fair"
-    ),
+    small_count_key!("lock", "wait-replicas", lock.own.wait_replicas, waits),
+    time_key!("lock", "wait-timeout", lock.own.wait_timeout, waits),
+    time_key!("lock", "waiter-timeout", lock.own.waiter_timeout, is_fair),
     key!(
         "lock",
         "expiry",
@@ -311,20 +201,8 @@ pub const KEYS: &[Key] = &[
         |plan| toml_text(plan.lock.own.isolation.name()),
         is_optimistic
     ),
-    key!(
-        "lock",
-        "connections",
-        |plan, raw| plan.lock.own.connections = small_count(raw)?,
-        |plan| plan.lock.own.connections.to_string(),
-        |plan| plan.lock.name.starts_with("pg-")
-    ),
-    key!(
-        "topology",
-        "redis",
-        |plan, raw| plan.topology.redis = small_count(raw)?,
-        |plan| plan.topology.redis.to_string(),
-        has_redis
-    ),
+    small_count_key!("lock", "connections", lock.own.connections, is_in_database),
+    small_count_key!("topology", "redis", topology.redis, has_redis),
     key!(
         "topology",
         "redis-mode",
@@ -339,48 +217,12 @@ pub const KEYS: &[Key] = &[
         |plan| toml_text(plan.topology.persistence.name()),
         |plan| plan.topology.persistence != RedisPersistence::None
     ),
-    key!(
-        "topology",
-        "sentinels",
-        |plan, raw| plan.topology.sentinels = small_count(raw)?,
-        |plan| plan.topology.sentinels.to_string(),
-        has_redis
-    ),
-    key!(
-        "topology",
-        "zookeeper",
-        |plan, raw| plan.topology.zookeeper = small_count(raw)?,
-        |plan| plan.topology.zookeeper.to_string(),
-        has_zookeeper
-    ),
-    key!(
-        "topology",
-        "tick",
-        |plan, raw| plan.topology.tick = raw.time()?,
-        |plan| toml_of(plan.topology.tick),
-        has_zookeeper
-    ),
-    key!(
-        "topology",
-        "postgres",
-        |plan, raw| plan.topology.postgres = small_count(raw)?,
-        |plan| plan.topology.postgres.to_string(),
-        has_postgres
-    ),
-    key!(
-        "topology",
-        "max-connections",
-        |plan, raw| plan.topology.max_connections = small_count(raw)?,
-        |plan| plan.topology.max_connections.to_string(),
-        |plan| plan.topology.max_connections != MAX_CONNECTIONS
-    ),
-    key!(
-        "topology",
-        "pooler",
-        |plan, raw| plan.topology.pooler = small_count(raw)?,
-        |plan| plan.topology.pooler.to_string(),
-        |plan| plan.topology.pooler != 0
-    ),
+    small_count_key!("topology", "sentinels", topology.sentinels, has_redis),
+    small_count_key!("topology", "zookeeper", topology.zookeeper, has_zookeeper),
+    time_key!("topology", "tick", topology.tick, has_zookeeper),
+    small_count_key!("topology", "postgres", topology.postgres, has_postgres),
+    small_count_key!("topology", "max-connections", topology.max_connections, has_other_limit),
+    small_count_key!("topology", "pooler", topology.pooler, |plan| plan.topology.pooler != 0),
     small_count_key!("topology", "apps", topology.apps),
     key!(
         "topology",
@@ -396,13 +238,7 @@ pub const KEYS: &[Key] = &[
         |plan, raw| plan.topology.latency_sigma_milli = raw.milli()?,
         |plan| milli_text(plan.topology.latency_sigma_milli)
     ),
-    key!(
-        "topology",
-        "down-after",
-        |plan, raw| plan.topology.down_after = raw.time()?,
-        |plan| toml_of(plan.topology.down_after),
-        has_redis
-    ),
+    time_key!("topology", "down-after", topology.down_after, has_redis),
     count_key!("workload", "units", workload.units),
     time_key!("workload", "think", workload.think),
     time_key!("workload", "work", workload.work),
@@ -431,31 +267,30 @@ pub const KEYS: &[Key] = &[
         |plan| toml_text(plan.workload.stock.name()),
         has_postgres
     ),
-    key!(
-        "workload",
-        "buyers",
-        |plan, raw| plan.workload.buyers = small_count(raw)?,
-        |plan| plan.workload.buyers.to_string(),
-        |plan| plan.workload.buyers != 1
-    ),
-    key!(
-        "workload",
-        "pool",
-        |plan, raw| plan.workload.pool = small_count(raw)?,
-        |plan| plan.workload.pool.to_string(),
-        |plan| plan.workload.stock == StockPlace::SqlPooled
-    ),
-    key!(
-        "workload",
-        "readers",
-        |plan, raw| plan.workload.readers = small_count(raw)?,
-        |plan| plan.workload.readers.to_string(),
-        |plan| plan.workload.readers > 0
-    ),
+    small_count_key!("workload", "buyers", workload.buyers, |plan| plan.workload.buyers != 1),
+    small_count_key!("workload", "pool", workload.pool, has_pools),
+    small_count_key!("workload", "readers", workload.readers, |plan| plan.workload.readers > 0),
 ];
 
 fn has_postgres(plan: &Plan) -> bool {
     plan.topology.postgres > 0
+}
+
+/// Another limit of connections than PostgreSQL's own.
+fn has_other_limit(plan: &Plan) -> bool {
+    plan.topology.max_connections != MAX_CONNECTIONS
+}
+
+fn has_pools(plan: &Plan) -> bool {
+    plan.workload.stock == StockPlace::SqlPooled
+}
+
+fn is_fair(plan: &Plan) -> bool {
+    plan.lock.name == "redis-fair"
+}
+
+fn is_in_database(plan: &Plan) -> bool {
+    plan.lock.name.starts_with("pg-")
 }
 
 fn is_optimistic(plan: &Plan) -> bool {
@@ -537,7 +372,7 @@ fn share(raw: Raw<'_>) -> Result<u32, Complaint> {
 }
 
 /// Thousandths as a TOML real.
-fn milli_text(milli: u32) -> String {
+pub(super) fn milli_text(milli: u32) -> String {
     let fraction = format!("{:03}", milli % 1_000);
     let fraction = fraction.trim_end_matches('0');
     format!("{}.{}", milli / 1_000, if fraction.is_empty() { "0" } else { fraction })
@@ -623,17 +458,5 @@ mod tests {
             assert_eq!((key.show)(&other), shown, "{key:?}");
         }
         assert_eq!(other, plan);
-    }
-
-    #[test]
-    fn thousandths_are_exact() {
-        for (raw, milli) in [(Raw::Real("0.4"), 400), (Raw::Integer(Some(1)), 1_000)] {
-            assert_eq!(raw.milli(), Ok(milli));
-        }
-        assert_eq!(milli_text(400), "0.4");
-        assert_eq!(milli_text(1_000), "1.0");
-        for bad in [Raw::Real("0.0001"), Raw::Real("nan"), Raw::Real("-0.4"), Raw::Real("4e-1")] {
-            assert!(bad.milli().is_err());
-        }
     }
 }

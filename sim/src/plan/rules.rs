@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 
 use super::complaint::{Complaint, quoted};
 use super::keys::KEYS;
+use super::limits;
 use super::scenario;
 use super::{
     CONNECTIONS, Fence, MAX_CONNECTIONS, Micros, OwnOptions, Plan, PlanError, Ppm, SignedMicros,
@@ -202,21 +203,22 @@ fn sizes(plan: &Plan) -> Result<(), Problem> {
     let (topology, work) = (&plan.topology, &plan.workload);
     // One system of servers is enough.
     let least_redis = u32::from(topology.zookeeper + topology.postgres == 0);
-    for (at, number, least, most) in [
-        ("topology.redis", u32::from(topology.redis), least_redis, 16),
-        ("topology.zookeeper", u32::from(topology.zookeeper), 0, 9),
-        ("topology.postgres", u32::from(topology.postgres), 0, 9),
-        ("topology.sentinels", u32::from(topology.sentinels), 0, 9),
-        ("topology.apps", u32::from(topology.apps), 1, 200),
-        ("topology.latency-sigma", topology.latency_sigma_milli, 0, 3_000),
-        ("workload.units", work.units, 1, 1_000_000),
-        ("workload.locks", work.locks, 1, 2),
-        ("workload.buyers", u32::from(work.buyers), 1, 200),
-        ("workload.pool", u32::from(work.pool), 1, 100),
-        ("topology.max-connections", u32::from(topology.max_connections), 1, 5_000),
-        ("topology.pooler", u32::from(topology.pooler), 0, 200),
-        ("workload.slow-per-mille", work.slow_per_mille, 0, 1_000),
+    for (at, number, least) in [
+        ("topology.redis", u32::from(topology.redis), least_redis),
+        ("topology.zookeeper", u32::from(topology.zookeeper), 0),
+        ("topology.postgres", u32::from(topology.postgres), 0),
+        ("topology.sentinels", u32::from(topology.sentinels), 0),
+        ("topology.apps", u32::from(topology.apps), 1),
+        ("topology.latency-sigma", topology.latency_sigma_milli, 0),
+        ("workload.units", work.units, 1),
+        ("workload.locks", work.locks, 1),
+        ("workload.buyers", u32::from(work.buyers), 1),
+        ("workload.pool", u32::from(work.pool), 1),
+        ("topology.max-connections", u32::from(topology.max_connections), 1),
+        ("topology.pooler", u32::from(topology.pooler), 0),
+        ("workload.slow-per-mille", work.slow_per_mille, 0),
     ] {
+        let most = limits::most(at).unwrap_or(limits::LATENCY_SIGMA_MILLI);
         if number < least || number > most {
             let (shown, most) = match at {
                 "topology.latency-sigma" => ("too wide a spread".to_owned(), "3.0".to_owned()),
@@ -366,11 +368,15 @@ fn readers(plan: &Plan) -> Result<(), Problem> {
             "write apps = 2 or more",
         );
     }
-    if !(1..apps).contains(&readers) {
+    let most = apps - 1;
+    if !(1..=most).contains(&readers) {
         return problem(
             &at,
             format!("{readers} of {apps} clients read: somebody must read, and somebody write"),
-            format!("write a number from 1 to {}", apps - 1),
+            format!(
+                "have 1 to {most} of them read: --set workload.readers={most}, or readers = {most} \
+                 in [workload]"
+            ),
         );
     }
     Ok(())

@@ -121,6 +121,8 @@ pub struct LockKind {
     pub records: bool,
     /// Which servers it needs.
     pub needs: Needs,
+    /// Whether it is a planted bug or the mended twin of one.
+    pub planted: bool,
 }
 
 /// Which servers a lock needs.
@@ -156,6 +158,7 @@ pub const OWN_LOCK: LockKind = LockKind {
     tokens: true,
     records: true,
     needs: Needs::Nothing,
+    planted: false,
 };
 
 /// All locks.
@@ -167,6 +170,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: false,
         records: false,
         needs: Needs::Nothing,
+        planted: false,
     },
     LockKind {
         name: "redis",
@@ -175,6 +179,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Master,
+        planted: false,
     },
     LockKind {
         name: "redis-watchdog",
@@ -183,6 +188,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Master,
+        planted: false,
     },
     LockKind {
         name: "redis-wait",
@@ -191,6 +197,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Replicas,
+        planted: false,
     },
     LockKind {
         name: "redis-sentinel",
@@ -199,6 +206,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Sentinel,
+        planted: false,
     },
     LockKind {
         name: "redis-reentrant",
@@ -207,6 +215,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Master,
+        planted: false,
     },
     LockKind {
         name: "redis-fair",
@@ -215,6 +224,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Master,
+        planted: false,
     },
     LockKind {
         name: "redlock",
@@ -223,6 +233,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: false,
         records: true,
         needs: Needs::Independent,
+        planted: false,
     },
     LockKind {
         name: "zookeeper",
@@ -231,6 +242,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Ensemble,
+        planted: false,
     },
     LockKind {
         name: "zookeeper-reentrant",
@@ -239,6 +251,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Ensemble,
+        planted: false,
     },
     LockKind {
         name: READ_LOCK,
@@ -247,6 +260,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Ensemble,
+        planted: false,
     },
     LockKind {
         name: "zookeeper-write",
@@ -255,6 +269,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Ensemble,
+        planted: false,
     },
     LockKind {
         name: "zookeeper-election",
@@ -263,6 +278,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Ensemble,
+        planted: false,
     },
     LockKind {
         name: "pg-for-update",
@@ -271,6 +287,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Database,
+        planted: false,
     },
     LockKind {
         name: "pg-nowait",
@@ -279,6 +296,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Database,
+        planted: false,
     },
     LockKind {
         name: "pg-optimistic",
@@ -287,6 +305,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: false,
         records: false,
         needs: Needs::Database,
+        planted: false,
     },
     LockKind {
         name: "pg-conditional",
@@ -295,6 +314,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: false,
         records: false,
         needs: Needs::Database,
+        planted: false,
     },
     LockKind {
         name: "pg-lock-table",
@@ -303,6 +323,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Database,
+        planted: false,
     },
     LockKind {
         name: "pg-lock-table-reentrant",
@@ -311,6 +332,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Database,
+        planted: false,
     },
     LockKind {
         name: "pg-advisory",
@@ -319,6 +341,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Database,
+        planted: false,
     },
     LockKind {
         name: "pg-advisory-xact",
@@ -327,6 +350,7 @@ pub const LOCKS: &[LockKind] = &[
         tokens: true,
         records: true,
         needs: Needs::Database,
+        planted: false,
     },
 ];
 
@@ -396,7 +420,7 @@ impl LockKind {
 
     /// Whether its sale is one that is planted: what an order is of is its own, too.
     pub fn has_planted_sale(&self) -> bool {
-        self.has_sale() && self.name.contains('/')
+        self.has_sale() && self.planted
     }
 
     /// Whether some of its clients only read: it is the readers' side of a read/write lock.

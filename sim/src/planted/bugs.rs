@@ -49,10 +49,6 @@ const TWO_WHO_WAIT: &[(&str, &str)] = &[
     DEADLINE,
 ];
 
-/// The stock is in the database, the lock is elsewhere.
-const SOLD_UNDER_LOCK: &[(&str, &str)] =
-    &[("topology.redis", "1"), ("workload.stock", "sql"), DEADLINE];
-
 /// The scenario as it stands, and a client that asks for its own deadline.
 const PLAIN: &[(&str, &str)] = &[("workload.deadline-check", "true")];
 
@@ -113,10 +109,17 @@ const fn sale(
         shows: INSIDE,
         scenario: "postgres-single",
         fence: Fence::Off,
-        settings: SOLD_UNDER_LOCK,
+        settings: PLAIN,
         purpose,
         ordered_tokens: false,
         build: Build::Sale { lock, checkout },
+    }
+}
+
+impl Bug {
+    /// With other settings of the scenario's plan.
+    const fn in_storm(self, settings: &'static [(&'static str, &'static str)]) -> Bug {
+        Bug { settings, ..self }
     }
 }
 
@@ -139,95 +142,67 @@ pub const BUGS: &[Bug] = &[
     },
     bug("setnx-then-expire", &["K03"], &["leaked-lock"], Tuning, taking::setnx_then_expire),
     bug("waiters-renew", &["K03"], &["leaked-lock"], HeldOut, taking::waiters_renew),
-    Bug {
-        settings: &[
-            ("lock.lease", "1500ms"),
-            ("workload.slow-work", "1200ms"),
-            ("workload.slow-per-mille", "60"),
-            ("workload.deadline-check", "true"),
-        ],
-        ..bug("lease-cut-to-seconds", &["K03"], TWICE, Tuning, taking::lease_cut_to_seconds)
-    },
-    Bug {
-        settings: BEYOND_THE_LEASE,
-        ..bug("expire-in-seconds", &["K03"], &["leaked-lock"], HeldOut, watchdog::expire_in_seconds)
-    },
-    Bug {
-        settings: BEYOND_THE_LEASE,
-        ..bug("loss-not-noticed", &["K04"], INSIDE, Tuning, watchdog::loss_not_noticed)
-    },
-    Bug {
-        settings: BEYOND_THE_LEASE,
-        ..bug("renewal-not-retried", &["K04"], INSIDE, HeldOut, watchdog::renewal_not_retried)
-    },
-    Bug {
-        settings: BEYOND_THE_LEASE,
-        ..bug("stale-renewal-entry", &["K04"], INSIDE, HeldOut, watchdog::stale_renewal_entry)
-    },
-    Bug {
-        settings: BEYOND_THE_LEASE,
-        ..bug(
-            "renewal-outlives-hold",
-            &["K05"],
-            &["leaked-lock"],
-            HeldOut,
-            watchdog::renewal_outlives_hold,
-        )
-    },
-    Bug {
-        settings: BEYOND_THE_LEASE,
-        ..bug("armed-by-callback", &["K05"], &["leaked-lock"], Tuning, watchdog::armed_by_callback)
-    },
-    Bug {
-        settings: BEYOND_THE_LEASE,
-        ..bug("renew-without-owner", &["K06"], INSIDE, HeldOut, watchdog::renew_without_owner)
-    },
-    Bug {
-        settings: BEYOND_THE_LEASE,
-        ..bug("renew-by-set", &["K06"], INSIDE, Tuning, watchdog::renew_by_set)
-    },
+    bug("lease-cut-to-seconds", &["K03"], TWICE, Tuning, taking::lease_cut_to_seconds).in_storm(&[
+        ("lock.lease", "1500ms"),
+        ("workload.slow-work", "1200ms"),
+        ("workload.slow-per-mille", "60"),
+        ("workload.deadline-check", "true"),
+    ]),
+    bug("expire-in-seconds", &["K03"], &["leaked-lock"], HeldOut, watchdog::expire_in_seconds)
+        .in_storm(BEYOND_THE_LEASE),
+    bug("loss-not-noticed", &["K04"], INSIDE, Tuning, watchdog::loss_not_noticed)
+        .in_storm(BEYOND_THE_LEASE),
+    bug("renewal-not-retried", &["K04"], INSIDE, HeldOut, watchdog::renewal_not_retried)
+        .in_storm(BEYOND_THE_LEASE),
+    bug("stale-renewal-entry", &["K04"], INSIDE, HeldOut, watchdog::stale_renewal_entry)
+        .in_storm(BEYOND_THE_LEASE),
+    bug(
+        "renewal-outlives-hold",
+        &["K05"],
+        &["leaked-lock"],
+        HeldOut,
+        watchdog::renewal_outlives_hold,
+    )
+    .in_storm(BEYOND_THE_LEASE),
+    bug("armed-by-callback", &["K05"], &["leaked-lock"], Tuning, watchdog::armed_by_callback)
+        .in_storm(BEYOND_THE_LEASE),
+    bug("renew-without-owner", &["K06"], INSIDE, HeldOut, watchdog::renew_without_owner)
+        .in_storm(BEYOND_THE_LEASE),
+    bug("renew-by-set", &["K06"], INSIDE, Tuning, watchdog::renew_by_set)
+        .in_storm(BEYOND_THE_LEASE),
     bug("resent-del", &["K07"], &["wrong-release"], HeldOut, release::resent_del),
-    Bug {
-        settings: AROUND_THE_LEASE,
-        ..bug("own-record-as-new", &["K07"], INSIDE, Tuning, lease::own_record_as_new)
-    },
-    Bug {
-        settings: BEYOND_THE_LEASE,
-        ..bug("counted-again", &["K07"], &["leaked-lock"], HeldOut, counted::counted_again)
-    },
-    Bug {
-        settings: WAITED_FOR,
-        ..bug(
-            "ghost-in-queue",
-            &["K09"],
-            &["stuck-waiter", "leaked-lock"],
-            HeldOut,
-            queue::ghost_in_queue,
-        )
-    },
-    Bug {
-        settings: AROUND_THE_LEASE,
-        ..bug("lease-from-reply", &["K11"], INSIDE, HeldOut, lease::lease_from_reply)
-    },
-    Bug {
-        settings: &[("lock.lease", "1500ms"), ("workload.slow-work", "900ms"), DEADLINE],
-        ..bug("client-clock-expiry", &["K12"], TWICE, HeldOut, clocks::client_clock_expiry)
-    },
+    bug("own-record-as-new", &["K07"], INSIDE, Tuning, lease::own_record_as_new)
+        .in_storm(AROUND_THE_LEASE),
+    bug("counted-again", &["K07"], &["leaked-lock"], HeldOut, counted::counted_again)
+        .in_storm(BEYOND_THE_LEASE),
+    bug(
+        "ghost-in-queue",
+        &["K09"],
+        &["stuck-waiter", "leaked-lock"],
+        HeldOut,
+        queue::ghost_in_queue,
+    )
+    .in_storm(WAITED_FOR),
+    bug("lease-from-reply", &["K11"], INSIDE, HeldOut, lease::lease_from_reply)
+        .in_storm(AROUND_THE_LEASE),
+    bug("client-clock-expiry", &["K12"], TWICE, HeldOut, clocks::client_clock_expiry).in_storm(&[
+        ("lock.lease", "1500ms"),
+        ("workload.slow-work", "900ms"),
+        DEADLINE,
+    ]),
     Bug {
         fence: Fence::Full,
         ordered_tokens: true,
         ..bug("token-from-clock", &["K12"], TOKENS, Tuning, tokens::from_the_clock)
     },
-    Bug {
-        settings: TWO_WHO_WAIT,
-        ..bug(
-            "local-lock-kept",
-            &["K14"],
-            &["stuck-waiter", "leaked-lock"],
-            HeldOut,
-            answers::local_lock_kept,
-        )
-    },
+    bug(
+        "local-lock-kept",
+        &["K14"],
+        &["stuck-waiter", "leaked-lock"],
+        HeldOut,
+        answers::local_lock_kept,
+    )
+    .in_storm(TWO_WHO_WAIT),
     bug("released-regardless", &["K14"], &["loss-not-told"], Tuning, answers::released_regardless),
     bug("released-at-once", &["K16"], TWICE, HeldOut, identity::released_at_once),
     bug("get-then-set", &["K17"], TWICE, Tuning, taking::get_then_set),
@@ -244,33 +219,30 @@ pub const BUGS: &[Bug] = &[
         ordered_tokens: true,
         ..bug("token-expires", &[], TOKENS, Tuning, tokens::that_expire)
     },
-    Bug {
-        settings: &[
+    bug("woken-by-message-alone", &["K08"], CLOSED, HeldOut, wakeups::by_message_alone).in_storm(
+        &[
             ("topology.apps", "2"),
             ("lock.lease", "1s"),
             ("workload.slow-work", "600ms"),
             ("workload.patience", "30s"),
             DEADLINE,
         ],
-        ..bug("woken-by-message-alone", &["K08"], CLOSED, HeldOut, wakeups::by_message_alone)
-    },
-    Bug {
-        settings: &[
-            ("lock.lease", "1s"),
-            ("lock.command-timeout", "150ms"),
-            ("workload.slow-work", "800ms"),
-            ("workload.slow-per-mille", "200"),
-            DEADLINE,
-        ],
-        ..bug_at(
-            "redlock-five",
-            "lease-from-last-vote",
-            &["K11"],
-            INSIDE,
-            HeldOut,
-            quorum::from_the_last_vote,
-        )
-    },
+    ),
+    bug_at(
+        "redlock-five",
+        "lease-from-last-vote",
+        &["K11"],
+        INSIDE,
+        HeldOut,
+        quorum::from_the_last_vote,
+    )
+    .in_storm(&[
+        ("lock.lease", "1s"),
+        ("lock.command-timeout", "150ms"),
+        ("workload.slow-work", "800ms"),
+        ("workload.slow-per-mille", "200"),
+        DEADLINE,
+    ]),
     bug_at("redlock-five", "half-is-enough", &[], TWICE, Tuning, quorum::half_is_enough),
     bug_at(
         "zookeeper-single",
@@ -280,50 +252,35 @@ pub const BUGS: &[Bug] = &[
         Tuning,
         line::session_ignored,
     ),
-    Bug {
-        settings: PATIENT,
-        ..bug_at(
-            "zookeeper-three",
-            "stands-behind-itself",
-            &["K07"],
-            CLOSED,
-            HeldOut,
-            line::stands_behind_itself,
-        )
-    },
-    Bug {
-        settings: PATIENT,
-        ..bug_at(
-            "zookeeper-single",
-            "place-left-behind",
-            &["K07", "K09"],
-            CLOSED,
-            HeldOut,
-            line::place_left_behind,
-        )
-    },
-    Bug {
-        settings: &[("workload.slow-work", "900ms"), ("workload.slow-per-mille", "500"), DEADLINE],
-        ..bug_at(
-            "zookeeper-single",
-            "gone-means-ours",
-            &["K13"],
-            INSIDE,
-            HeldOut,
-            line::gone_means_ours,
-        )
-    },
-    Bug {
-        settings: PATIENT,
-        ..bug_at(
-            "zookeeper-single",
-            "searched-unsorted",
-            &["K13"],
-            CLOSED,
-            Tuning,
-            line::searched_unsorted,
-        )
-    },
+    bug_at(
+        "zookeeper-three",
+        "stands-behind-itself",
+        &["K07"],
+        CLOSED,
+        HeldOut,
+        line::stands_behind_itself,
+    )
+    .in_storm(PATIENT),
+    bug_at(
+        "zookeeper-single",
+        "place-left-behind",
+        &["K07", "K09"],
+        CLOSED,
+        HeldOut,
+        line::place_left_behind,
+    )
+    .in_storm(PATIENT),
+    bug_at("zookeeper-single", "gone-means-ours", &["K13"], INSIDE, HeldOut, line::gone_means_ours)
+        .in_storm(&[("workload.slow-work", "900ms"), ("workload.slow-per-mille", "500"), DEADLINE]),
+    bug_at(
+        "zookeeper-single",
+        "searched-unsorted",
+        &["K13"],
+        CLOSED,
+        Tuning,
+        line::searched_unsorted,
+    )
+    .in_storm(PATIENT),
     bug_at(
         "postgres-single",
         "row-deleted-by-key",
@@ -340,17 +297,15 @@ pub const BUGS: &[Bug] = &[
         HeldOut,
         table::expiry_of_clients,
     ),
-    Bug {
-        settings: PATIENT,
-        ..bug_at(
-            "postgres-single",
-            "row-without-expiry",
-            &["K03"],
-            CLOSED,
-            Tuning,
-            table::without_expiry,
-        )
-    },
+    bug_at(
+        "postgres-single",
+        "row-without-expiry",
+        &["K03"],
+        CLOSED,
+        Tuning,
+        table::without_expiry,
+    )
+    .in_storm(PATIENT),
     bug_at(
         "postgres-single",
         "connection-not-watched",
@@ -359,27 +314,19 @@ pub const BUGS: &[Bug] = &[
         HeldOut,
         table::connection_not_watched,
     ),
-    Bug {
-        settings: PATIENT,
-        ..bug_at(
-            "postgres-single",
-            "vanished-client-kept",
-            &["K15"],
-            CLOSED,
-            Tuning,
-            table::vanished_client_kept,
-        )
-    },
+    bug_at(
+        "postgres-single",
+        "vanished-client-kept",
+        &["K15"],
+        CLOSED,
+        Tuning,
+        table::vanished_client_kept,
+    )
+    .in_storm(PATIENT),
     sale("released-before-commit", &["K16"], Tuning, "redis", checkout::released_before_commit),
     sale("unlocked-one-by-one", &["K16"], HeldOut, "redis", checkout::unlocked_one_by_one),
-    Bug {
-        settings: PLAIN,
-        ..sale("version-read-late", &["K17"], HeldOut, "none", checkout::version_read_late)
-    },
-    Bug {
-        settings: PLAIN,
-        ..sale("state-goes-round", &["K17"], HeldOut, "none", checkout::state_goes_round)
-    },
+    sale("version-read-late", &["K17"], HeldOut, "none", checkout::version_read_late),
+    sale("state-goes-round", &["K17"], HeldOut, "none", checkout::state_goes_round),
 ];
 
 /// Locks that break nothing and cost too much: no hunt finds them, a test counts.

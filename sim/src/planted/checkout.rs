@@ -14,7 +14,7 @@ use lockstorm::stock::sql::{Outcome, Seen, SellError};
 use super::Half;
 use super::database::{Database, Session};
 use crate::plan::Plan;
-use crate::storm::checkout::{Item, OF_THE_SALE, Transaction};
+use crate::storm::checkout::{Item, OF_THE_SALE, Transaction, not_open};
 use crate::storm::client::OTHER_KEY;
 use crate::storm::postgres::SKUS;
 
@@ -178,9 +178,7 @@ impl Checkout {
 
     /// The first row of what the statements answer in the order's transaction.
     async fn numbers(&self, sql: &str) -> Result<Vec<i64>, SellError> {
-        let Some(session) = &self.open else {
-            return Err(SellError::Unreachable { reason: "no transaction is open".to_owned() });
-        };
+        let session = self.open.as_ref().ok_or_else(not_open)?;
         let rows = self.database.ask_in(session, sql).await.map_err(nothing_done)?;
         let numbers = rows.into_iter().next().unwrap_or_default().into_iter().flatten();
         Ok(numbers.filter_map(|text| text.parse().ok()).collect())
@@ -210,7 +208,7 @@ impl Transaction for Checkout {
 
     fn commit(&mut self) -> BoxFuture<'_, Result<(), SellError>> {
         Box::pin(async move {
-            let Some(session) = self.open.take() else { return Ok(()) };
+            let session = self.open.take().ok_or_else(not_open)?;
             match self.database.ask_in(&session, "COMMIT").await {
                 Ok(_) => Ok(()),
                 Err(LockError::Indeterminate { reason }) => {
@@ -239,5 +237,22 @@ fn nothing_done(error: LockError) -> SellError {
 impl std::fmt::Debug for Checkout {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Checkout").field("items", &self.items).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Fence, scenario};
+
+    #[test]
+    fn what_was_never_begun_is_not_committed() {
+        let plan =
+            scenario::default_plan("postgres-single", "planted/version-read-late", Fence::Off);
+        let (host, plan) = (Host::tokio("app-1"), plan.unwrap());
+        let mut sale = version_read_late(&host, &plan, Half::Mended);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let error = runtime.block_on(sale.commit()).unwrap_err();
+        assert!(matches!(error, SellError::Unreachable { .. }), "{error:?}");
     }
 }

@@ -6,34 +6,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockstorm::Host;
-use lockstorm::host::Task;
 use lockstorm::lock::LockError;
-use tokio_postgres::error::Severity;
-use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
+use tokio_postgres::SimpleQueryMessage;
 
 use crate::plan::Plan;
-use crate::storm::postgres;
+use crate::storm::postgres::dialling::{Dialer, Dialled, is_undone};
 
 /// Where a lock's rows are.
 pub(super) struct Database {
     pub host: Host,
     pub command_timeout: Duration,
-    /// In the order in which they are tried.
-    servers: Vec<String>,
+    dialer: Dialer,
     current: Mutex<Option<Arc<Session>>>,
 }
 
 /// A connection, which is a session at the server.
 pub(super) struct Session {
-    client: Client,
+    dialled: Dialled,
     is_spoilt: AtomicBool,
-    driver: Task,
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.driver.abort();
-    }
 }
 
 /// What a statement answers: its rows, as text.
@@ -41,12 +31,12 @@ pub(super) type Rows = Vec<Vec<Option<String>>>;
 
 impl Database {
     pub fn new(host: &Host, plan: &Plan) -> Database {
-        Database {
-            host: host.clone(),
-            command_timeout: plan.lock.command_timeout.to_duration(),
-            servers: postgres::endpoint(plan).servers,
-            current: Mutex::default(),
-        }
+        Database::by(Dialer::new(host, plan))
+    }
+
+    fn by(dialer: Dialer) -> Database {
+        let (host, command_timeout) = (dialer.host.clone(), dialer.limit);
+        Database { host, command_timeout, dialer, current: Mutex::default() }
     }
 
     fn slot(&self) -> MutexGuard<'_, Option<Arc<Session>>> {
@@ -65,32 +55,9 @@ impl Database {
 
     /// A new session at the first server that takes writes.
     pub async fn dial(&self) -> Result<Arc<Session>, LockError> {
-        let mut reason = "there is no server".to_owned();
-        for server in &self.servers {
-            match self.host.timeout(self.command_timeout, self.dial_at(server)).await {
-                Ok(Ok(session)) => return Ok(session),
-                Ok(Err(refused)) => reason = refused,
-                Err(_) => reason = format!("no connection to {server} in time"),
-            }
-        }
-        Err(LockError::Backend { reason })
-    }
-
-    async fn dial_at(&self, server: &str) -> Result<Arc<Session>, String> {
-        let stream = self.host.connect(server).await.map_err(|error| error.to_string())?;
-        let mut config = Config::new();
-        config.user("postgres").dbname("postgres").application_name(self.host.name());
-        let connected = config.connect_raw(stream, NoTls).await;
-        let (client, connection) = connected.map_err(|error| error.to_string())?;
-        let driver = self.host.spawn("postgres-driver", async move {
-            // How it ends is seen by whoever asks.
-            let _ = connection.await;
-        });
-        let session = Session { client, is_spoilt: AtomicBool::new(false), driver };
-        let state = session.client.simple_query("SHOW transaction_read_only").await;
-        match rows(state.map_err(|error| error.to_string())?).first() {
-            Some(row) if row[..] == [Some("off".to_owned())] => Ok(Arc::new(session)),
-            _ => Err(format!("{server} takes no writes")),
+        match self.dialer.dial_primary().await {
+            Ok(dialled) => Ok(Arc::new(Session { dialled, is_spoilt: AtomicBool::new(false) })),
+            Err(error) => Err(LockError::Backend { reason: error.to_string() }),
         }
     }
 
@@ -104,7 +71,8 @@ impl Database {
     pub async fn ask_in(&self, session: &Session, sql: &str) -> Result<Rows, LockError> {
         // Given up on the way, nobody knows what is still to come on it.
         session.is_spoilt.store(true, Ordering::Relaxed);
-        match self.host.timeout(self.command_timeout, session.client.simple_query(sql)).await {
+        let request = session.dialled.client.simple_query(sql);
+        match self.host.timeout(self.command_timeout, request).await {
             Ok(Ok(messages)) => {
                 session.is_spoilt.store(false, Ordering::Relaxed);
                 Ok(rows(messages))
@@ -120,21 +88,14 @@ impl Database {
 
     /// For how long two statements may take, each with a new connection.
     pub fn two_statements(&self) -> Duration {
-        2 * (self.servers.len() as u32 + 1) * self.command_timeout
+        2 * (self.dialer.servers.len() as u32 + 1) * self.command_timeout
     }
 }
 
 impl Session {
     pub fn is_open(&self) -> bool {
-        !self.client.is_closed() && !self.is_spoilt.load(Ordering::Relaxed)
+        !self.dialled.client.is_closed() && !self.is_spoilt.load(Ordering::Relaxed)
     }
-}
-
-/// Whether the server says that the statement did nothing. Of a session that it has ended at
-/// the same time that is not certain: it may have been in its commit.
-fn is_undone(error: &tokio_postgres::Error) -> bool {
-    let severity = error.as_db_error().map(|told| told.parsed_severity());
-    severity.is_some_and(|level| !matches!(level, Some(Severity::Fatal | Severity::Panic)))
 }
 
 fn rows(messages: Vec<SimpleQueryMessage>) -> Rows {
@@ -156,9 +117,8 @@ mod tests {
     fn a_session_that_is_ended_while_it_commits_may_have_committed() {
         for (severity, is_certain) in [(Severe::Error, true), (Severe::Fatal, false)] {
             answering::served("COMMIT", severity, async |host, address| {
-                let (servers, current) = (vec![address], Mutex::default());
-                let command_timeout = Duration::from_secs(5);
-                let database = Database { host, command_timeout, servers, current };
+                let (servers, limit) = (vec![address], Duration::from_secs(5));
+                let database = Database::by(Dialer { host, servers, limit });
                 let session = database.session().await.unwrap();
                 let error = database.ask_in(&session, "COMMIT").await.unwrap_err();
                 assert_eq!(matches!(error, LockError::Backend { .. }), is_certain, "{error}");

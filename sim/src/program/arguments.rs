@@ -23,7 +23,7 @@ pub use check::CheckArguments;
 pub use hunt::{HuntArguments, MergeArguments, StrategyArgument};
 pub use seeds::SeedsVerb;
 pub use serve::{ServePostgres, ServeRedis, ServeVerb, ServeZookeeper};
-pub use storm::{ChangeArguments, ReplayArguments, RunArguments, StormArguments};
+pub use storm::{ChangeArguments, OF_FLAGS, ReplayArguments, RunArguments, StormArguments};
 pub use values::{DrawsArgument, EngineArgument, FenceArgument, Format, key_and_value, real_time};
 
 /// Puts distributed locks through a storm, by seed.

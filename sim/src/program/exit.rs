@@ -17,6 +17,8 @@ use std::process::ExitCode;
 
 use lockstorm_sim::plan::PlanError;
 
+use super::say::complain;
+
 /// All is well.
 pub const SAFE: u8 = 0;
 /// Something did not meet its expectation.
@@ -35,6 +37,8 @@ pub enum Failure {
     Plan(Box<PlanError>),
     /// Other bad input, in one sentence with the mend.
     Usage(String),
+    /// A run did not repeat.
+    Nondeterminism(String),
     /// The fault is ours, or the machine's.
     Internal(String),
 }
@@ -50,22 +54,26 @@ impl Failure {
         Failure::Internal(what.to_string())
     }
 
+    /// The code it ends with.
+    pub fn code(&self) -> u8 {
+        match self {
+            Failure::Plan(_) | Failure::Usage(_) => USAGE,
+            Failure::Nondeterminism(_) => NONDETERMINISM,
+            Failure::Internal(_) => INTERNAL,
+        }
+    }
+
     /// Says it on standard error and gives the code.
     pub fn tell(self) -> ExitCode {
+        let code = ExitCode::from(self.code());
         match self {
-            Failure::Plan(error) => {
-                eprintln!("error: {error}");
-                ExitCode::from(USAGE)
+            Failure::Plan(error) => complain(format!("error: {error}")),
+            Failure::Usage(what) | Failure::Nondeterminism(what) => {
+                complain(format!("error: {what}"));
             }
-            Failure::Usage(what) => {
-                eprintln!("error: {what}");
-                ExitCode::from(USAGE)
-            }
-            Failure::Internal(what) => {
-                eprintln!("internal error: {what}");
-                ExitCode::from(INTERNAL)
-            }
+            Failure::Internal(what) => complain(format!("internal error: {what}")),
         }
+        code
     }
 }
 

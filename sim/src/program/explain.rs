@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Args;
 use lockstorm_sim::explain::cliff::MOST_DRAWS;
-use lockstorm_sim::explain::{self, Effort, Unexplained, Watch};
-use lockstorm_sim::plan::capsule;
+use lockstorm_sim::explain::{self, Effort, Explained, Unexplained, Watch};
+use lockstorm_sim::plan::{Plan, capsule};
 use lockstorm_sim::report::explained as report;
 
 use super::arguments::Format;
 use super::exit::{self, Failure};
 use super::plan_source::PlanArguments;
 use super::progress::Progress;
-use super::run::command_of_plan;
+use super::run::{command_of_file, command_of_plan};
 use super::say::{manner, say};
 
 /// `explain`.
@@ -53,23 +53,29 @@ impl Watch for Bar {
     }
 }
 
+/// Explains, and says meanwhile how far it is: for `explain` and `report --explain`.
+pub fn watched(plan: &Plan, effort: &Effort) -> Result<Explained, Failure> {
+    // The bar is gone before anything is said.
+    explain::explain_watched(plan, effort, &Bar::begin()).map_err(unexplained)
+}
+
+/// Why there is nothing to tell, with the exit code of that.
+fn unexplained(why: Unexplained) -> Failure {
+    match why {
+        Unexplained::NoViolation(_) => Failure::usage(why),
+        Unexplained::OtherPast(_) => Failure::Nondeterminism(why.to_string()),
+    }
+}
+
 /// `lockstorm explain`. Safe (0) when there was something to explain.
 pub fn explain(arguments: &ExplainArguments) -> Result<u8, Failure> {
     let plan = arguments.plan.plan()?;
     let effort = Effort { draws: arguments.reseeds, ..Effort::default() };
-    // The bar is gone before anything is said.
-    let explained = explain::explain_watched(&plan, &effort, &Bar::begin());
-    let explained = match explained {
-        Ok(explained) => explained,
-        Err(why @ Unexplained::NoViolation(_)) => return Err(Failure::usage(why)),
-        Err(why @ Unexplained::OtherPast(_)) => {
-            eprintln!("error: {why}");
-            return Ok(exit::NONDETERMINISM);
-        }
+    let explained = watched(&plan, &effort)?;
+    let reproduce = match &arguments.plan.file {
+        Some(file) => command_of_file("replay", file, &arguments.plan.storm.change),
+        None => command_of_plan("replay", &plan, None),
     };
-    // A file stands for its plan as it is.
-    let file = arguments.plan.file.as_deref().filter(|_| arguments.plan.storm.change.is_empty());
-    let reproduce = command_of_plan("replay", &plan, file);
     match arguments.format {
         Format::Text => {
             say(report::explained(&explained, &manner()));
@@ -79,4 +85,21 @@ pub fn explain(arguments: &ExplainArguments) -> Result<u8, Failure> {
         Format::Json => say(report::explained_json(&explained, &reproduce)),
     }
     Ok(exit::SAFE)
+}
+
+#[cfg(test)]
+mod tests {
+    use lockstorm_sim::check::Verdict;
+
+    use super::*;
+
+    /// `explain` and `report --explain` both give these codes.
+    #[test]
+    fn what_does_not_repeat_is_no_bad_input() {
+        let passes = unexplained(Unexplained::NoViolation(Verdict::Safe));
+        assert!(matches!(passes, Failure::Usage(_)), "{passes:?}");
+        let differs = unexplained(Unexplained::OtherPast(7));
+        assert!(matches!(differs, Failure::Nondeterminism(_)), "{differs:?}");
+        assert_eq!(differs.code(), exit::NONDETERMINISM);
+    }
 }

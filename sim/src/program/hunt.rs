@@ -30,7 +30,7 @@ use super::exit::{self, Failure};
 use super::plan_folder::PlanFolder;
 use super::progress::is_quiet;
 use super::run::quarry;
-use super::say::say;
+use super::say::{complain, say};
 use walk::Walk;
 
 /// What the flags ask for.
@@ -93,7 +93,10 @@ pub fn hunt(arguments: &HuntArguments, environment: &Environment) -> Result<u8, 
         && let Some(before) = journal.before()
         && !is_quiet()
     {
-        eprintln!("{}", goes_on(out, before, journal.elapsed_s(), setup.duration));
+        complain(goes_on(out, before, journal.elapsed_s(), setup.duration));
+    }
+    if !is_quiet() {
+        setup.in_time(&course).into_iter().for_each(complain);
     }
     let mut walk = Walk::new(&setup, folder, journal);
     walk.go(&mut course)?;
@@ -163,7 +166,7 @@ fn subject(certificate: &Certificate) -> String {
 fn compare(old: &Certificate, new: &Certificate, format: Format) -> u8 {
     let tell = |line: &str| match format {
         Format::Text => say(line),
-        Format::Json => eprintln!("{line}"),
+        Format::Json => complain(line),
     };
     let differences = new.differences(old);
     if differences.is_empty() {
@@ -235,6 +238,19 @@ impl Setup {
         // Refuse bad flags before any worker is started.
         setup.quarry.plan(first)?;
         Ok(setup)
+    }
+
+    /// What somebody would rather know before the hunt than after it.
+    fn in_time(&self, course: &Course) -> Vec<String> {
+        let mut lines: Vec<String> = course.too_few_for_pairs().into_iter().collect();
+        if let (false, Some(out)) = (self.is_campaign, &self.out) {
+            lines.push(format!(
+                "{}: what is found is kept there, and no journal: stopped, this hunt begins anew; \
+                 for a campaign, which goes on where it was, add --for DURATION",
+                out.display()
+            ));
+        }
+        lines
     }
 
     fn course(&self) -> Result<Course, Failure> {

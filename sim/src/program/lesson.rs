@@ -19,7 +19,7 @@ use super::arguments::{Format, key_and_value};
 use super::exit::{self, Failure};
 use super::report::{Files, shown};
 use super::run::confirmed;
-use super::say::{manner, say};
+use super::say::{complain, manner, say};
 
 /// `lesson`.
 #[derive(Debug, Subcommand)]
@@ -295,7 +295,7 @@ fn export(lessons: &[Lesson], folder: &Path) -> Result<u8, Failure> {
     std::fs::create_dir_all(folder).map_err(|error| cannot(folder, error))?;
     let mut all = Vec::new();
     for lesson in lessons {
-        eprintln!("{}", lesson.id);
+        complain(&lesson.id);
         let run = ran(&lesson.plan)?;
         let said = confirmed(&run);
         as_said(lesson, &run, &said, Language::English)?;

@@ -35,7 +35,7 @@ impl PlanArguments {
         let Some(path) = &self.file else {
             return Ok(quarry(&self.storm)?.plan(self.seed.unwrap_or_default())?);
         };
-        Ok(self.storm.change.of_file(load_any(path)?)?)
+        self.storm.change.of_file(load_any(path)?)
     }
 }
 

@@ -12,6 +12,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use lockstorm_sim::report::layout::grouped;
 use lockstorm_sim::storm::place::place;
 
+use super::say::{complain, mutter};
+
 /// How often a line comes where no terminal watches, real time: a log of a night has a
 /// thousand of them.
 const EVERY: Duration = Duration::from_secs(30);
@@ -82,7 +84,7 @@ impl Progress {
             Way::Lines => {
                 let (sender, receiver) = channel();
                 let telling = said.clone();
-                let say = |line: String| eprintln!("{line}");
+                let say = |line: String| complain(line);
                 std::thread::spawn(move || tell(what, &telling, &receiver, EVERY, say));
                 return Progress { bar: ProgressBar::hidden(), said, _is_over: Some(sender) };
             }
@@ -167,13 +169,13 @@ fn wait(is_watched: bool, is_over: &Receiver<()>) {
     while is_over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
         let Some(place) = place() else { continue };
         match is_watched {
-            true => eprint!("\r\x1b[Kstill running: {place}"),
-            false => eprintln!("still running: {place}"),
+            true => mutter(format!("\r\x1b[Kstill running: {place}")),
+            false => complain(format!("still running: {place}")),
         }
         has_told = is_watched;
     }
     if has_told {
-        eprint!("\r\x1b[K");
+        mutter("\r\x1b[K");
     }
 }
 

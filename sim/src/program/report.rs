@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use lockstorm_sim::check::{self, Judgement, Setting, Verdict};
-use lockstorm_sim::explain::{self, Effort, Explained};
+use lockstorm_sim::explain::{Effort, Explained};
 use lockstorm_sim::history::file::error::Complaint;
 use lockstorm_sim::history::file::read;
 use lockstorm_sim::plan::capsule;
@@ -19,9 +19,10 @@ use lockstorm_sim::whole_file;
 
 use super::arguments::{ChangeArguments, EngineArgument};
 use super::exit::Failure;
+use super::explain::watched;
 use super::plan_source::load_any;
-use super::run::{command_of_plan, examined, verdict_with};
-use super::say::say;
+use super::run::{command_of_file, examined, verdict_with};
+use super::say::{complain, say};
 
 /// Which files are written.
 #[derive(Debug, Clone, Default, Args)]
@@ -58,11 +59,12 @@ impl Files {
         self.html.is_none() && self.perfetto.is_none() && self.mermaid.is_none()
     }
 
-    /// Refuses to write over the file that is read, before anything is run; `out` is what else
-    /// is written.
-    pub fn spare(&self, read: &Path, out: Option<&Path>) -> Result<(), Failure> {
+    /// Refuses what cannot be written and what would be written over the file that is read, before
+    /// anything is run: nobody waits for a storm whose report then goes nowhere. `out` is what
+    /// else is written.
+    pub fn check(&self, read: Option<&Path>, out: Option<&Path>) -> Result<(), Failure> {
         let place = |path: &Path| fs::canonicalize(path).ok().filter(|path| path.is_file());
-        let Some(read) = place(read) else { return Ok(()) };
+        let read = read.and_then(place);
         let written = [
             ("--out", out),
             ("--html", self.html.as_deref()),
@@ -70,14 +72,24 @@ impl Files {
             ("--mermaid", self.mermaid.as_deref()),
         ];
         for (flag, path) in written {
-            let Some(path) = path.filter(|path| place(path).is_some_and(|place| place == read))
-            else {
-                continue;
+            let Some(path) = path else { continue };
+            if read.is_some() && place(path) == read {
+                let what = "this is the file that is read, and would be written over";
+                let path = path.display();
+                return Err(Failure::usage(format!("{flag} {path}: {what}; name another")));
+            }
+            let folder = match path.parent() {
+                Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
+                Some(folder) => folder,
+                None => continue,
             };
-            return Err(Failure::usage(format!(
-                "{flag} {}: this is the file that is read, and would be written over; name another",
-                path.display()
-            )));
+            if !folder.is_dir() {
+                let (path, folder) = (path.display(), folder.display());
+                let mend = "make it, or name a file in one that is there";
+                return Err(Failure::usage(format!(
+                    "{flag} {path}: there is no folder {folder}; {mend}"
+                )));
+            }
         }
         Ok(())
     }
@@ -112,7 +124,7 @@ impl Files {
                 ))
             })?;
             // Where standard output is for machines, this is not in their way.
-            eprintln!("report: {}", absolute(path).display());
+            complain(format!("report: {}", absolute(path).display()));
         }
         Ok(())
     }
@@ -134,7 +146,7 @@ pub fn report(arguments: &ReportArguments) -> Result<u8, Failure> {
         true => Files { html: Some(beside(&arguments.file)), ..Files::default() },
         false => arguments.files.clone(),
     };
-    files.spare(&arguments.file, None)?;
+    files.check(Some(&arguments.file), None)?;
     let verdict = match is_history(&arguments.file) {
         true if arguments.explain => {
             let mend = "name its plan instead";
@@ -194,12 +206,10 @@ fn of_plan(arguments: &ReportArguments, files: &Files) -> Result<Verdict, Failur
         None => (None, None),
     };
     let explained: Option<Explained> = match arguments.explain {
-        true => Some(explain::explain(&plan, &Effort::default()).map_err(Failure::usage)?),
+        true => Some(watched(&plan, &Effort::default())?),
         false => None,
     };
-    // A file stands for its plan as it is.
-    let as_it_is = Some(path.as_path()).filter(|_| change.is_empty());
-    let reproduce = command_of_plan("replay", &plan, as_it_is);
+    let reproduce = command_of_file("replay", path, change);
     let failure = block::Failure {
         run: &run,
         position: None,

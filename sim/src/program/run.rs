@@ -17,23 +17,24 @@ use lockstorm_sim::storm::repeat::Repetition;
 use lockstorm_sim::storm::{self, Run, locks};
 
 use super::arguments::{
-    ChangeArguments, DrawsArgument, EngineArgument, Format, ReplayArguments, RunArguments,
-    StormArguments,
+    ChangeArguments, DrawsArgument, EngineArgument, Format, OF_FLAGS, ReplayArguments,
+    RunArguments, StormArguments,
 };
 use super::exit::Failure;
 use super::plan_source::load_any;
 use super::progress::Waiting;
 use super::report::{Files, shown as shown_with_messages};
-use super::say::{manner, say};
+use super::say::{complain, manner, say};
 
 /// `lockstorm run`.
 pub fn run(arguments: &RunArguments, environment: &Environment) -> Result<u8, Failure> {
     let arguments = &arguments.within(environment)?;
+    arguments.files.check(arguments.plan.as_deref(), arguments.out.as_deref())?;
     let (plan, reproduce) = match &arguments.plan {
         Some(path) => {
-            arguments.files.spare(path, arguments.out.as_deref())?;
             let plan = arguments.storm.change.of_file(load_any(path)?)?;
-            (plan, command_of_file("run --plan", path, &arguments.storm))
+            let command = command_of_file("run --plan", path, &arguments.storm.change);
+            (plan, command + &rest(&arguments.storm))
         }
         None if !arguments.faults.is_empty() => {
             if arguments.storm.change.calm {
@@ -79,14 +80,13 @@ pub fn run(arguments: &RunArguments, environment: &Environment) -> Result<u8, Fa
 pub fn replay(arguments: &ReplayArguments, environment: &Environment) -> Result<u8, Failure> {
     let arguments = &arguments.within(environment)?;
     let asked = arguments.engine.unwrap_or(EngineArgument::Event);
-    arguments.files.spare(&arguments.file, None)?;
+    arguments.files.check(Some(&arguments.file), None)?;
     let plan = arguments.change.of_file(load_any(&arguments.file)?)?;
     let engine = match asked {
         EngineArgument::Event if environment.engine.is_none() => String::new(),
         other => format!(" --engine {}", other.name()),
     };
-    let changed = changes(&arguments.change);
-    let reproduce = format!("{} replay {}{changed}{engine}", program(), shown(&arguments.file));
+    let reproduce = command_of_file("replay", &arguments.file, &arguments.change) + &engine;
     let telling = Telling {
         engine: asked,
         format: arguments.format,
@@ -142,7 +142,7 @@ fn tell(plan: &Plan, telling: &Telling<'_>) -> Result<u8, Failure> {
         let shown = shown_with_messages(&run);
         let failure = block::Failure { run: shown.as_ref().unwrap_or(&run), ..failure };
         for line in pages::written(asked, &Source::of_run(&failure)) {
-            eprintln!("{line}");
+            complain(line);
         }
     }
     // After what the run came to: that is not lost with its history.
@@ -182,20 +182,14 @@ pub fn verdict_with(run: &Run, repetition: Option<&Repetition>) -> Verdict {
     }
 }
 
-/// What a plan is drawn by has a flag; set twice, one of the two would lie.
-const DRAWN_BY: [(&str, &str); 4] =
-    [("scenario", "--scenario"), ("lock.name", "--lock"), ("fence", "--fence"), ("seed", "--seed")];
-
 /// What the flags hunt.
 ///
 /// # Errors
 /// When `--set` sets what another flag sets.
 pub fn quarry(storm: &StormArguments) -> Result<Quarry, Failure> {
-    for (key, _) in &storm.change.settings {
-        if let Some((_, flag)) = DRAWN_BY.iter().find(|(drawn_by, _)| drawn_by == key) {
-            return Err(Failure::usage(format!("--set {key}: write {flag} instead")));
-        }
-    }
+    storm.change.refuse_settings(&OF_FLAGS)?;
+    // A file has these in its own text; what is drawn has flags for them.
+    storm.change.refuse_settings(&[("scenario", "--scenario"), ("seed", "--seed")])?;
     Ok(Quarry {
         scenario: storm.scenario.clone(),
         lock: storm.lock(),
@@ -226,7 +220,7 @@ pub fn command_of_seed(seed: lockstorm_sim::plan::Seed, storm: &StormArguments) 
     )
 }
 
-/// The one line that does `verb` with a plan: with the file that it is in as it is, or else with
+/// The one line that does `verb` with a plan: with the file that it is in, just so, or else with
 /// its capsule.
 pub fn command_of_plan(verb: &str, plan: &Plan, path: Option<&Path>) -> String {
     let named = path.map_or_else(|| capsule::write(plan), shown);
@@ -243,8 +237,9 @@ pub fn command_of_faults(plan: &Plan, storm: &StormArguments) -> String {
     command
 }
 
-fn command_of_file(verb: &str, path: &Path, storm: &StormArguments) -> String {
-    format!("{} {verb} {}{}{}", program(), shown(path), changes(&storm.change), rest(storm))
+/// The one line that does `verb` with the plan of a file, changed as it was.
+pub fn command_of_file(verb: &str, path: &Path, change: &ChangeArguments) -> String {
+    format!("{} {verb} {}{}", program(), shown(path), changes(change))
 }
 
 /// The flags that say what is not as a file has it.

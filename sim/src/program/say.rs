@@ -1,5 +1,5 @@
 //! Standard output: whoever reads it may leave early (`| head`), and that is no error;
-//! a full disk is.
+//! a full disk is. Standard error is not missed where nobody reads it.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +16,19 @@ pub fn say(text: impl AsRef<str>) {
         && error.kind() != ErrorKind::BrokenPipe
         && !UNSAID.swap(true, Ordering::Relaxed)
     {
-        eprintln!("error: standard output cannot be written: {error}");
+        complain(format!("error: standard output cannot be written: {error}"));
     }
+}
+
+/// Says a line on standard error. Where nobody reads that (`2>&1 | head`) it is lost, and the
+/// exit code still says how it went: `eprintln!` would panic.
+pub fn complain(line: impl AsRef<str>) {
+    mutter(format!("{}\n", line.as_ref()));
+}
+
+/// Likewise, and the line goes on.
+pub fn mutter(text: impl AsRef<str>) {
+    let _ = io::stderr().lock().write_all(text.as_ref().as_bytes());
 }
 
 /// Whether something could not be said to a reader who is still there.

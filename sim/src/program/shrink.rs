@@ -20,7 +20,7 @@ use super::exit::{self, Failure};
 use super::plan_source::PlanArguments;
 use super::progress::is_watched;
 use super::run::{command_of_plan, examined, verdict_with};
-use super::say::{manner, say};
+use super::say::{complain, manner, mutter, say};
 
 /// `shrink`.
 #[derive(Debug, Args)]
@@ -58,14 +58,14 @@ pub fn shrink(arguments: &ShrinkArguments) -> Result<u8, Failure> {
         if watched {
             let faults = counted(progress.plan.faults.len() as u64, "fault");
             let replays = counted(u64::from(progress.replays), "replay");
-            eprint!("\r{replays}: {faults}, {} long      ", progress.plan.duration);
+            mutter(format!("\r{replays}: {faults}, {} long      ", progress.plan.duration));
         }
         // What cannot be written any more is told at the end: the disk has filled meanwhile.
         unwritten = keep(progress.plan).err();
         ControlFlow::Continue(())
     });
     if watched {
-        eprintln!();
+        complain("");
     }
     let shrunk = shrunk.map_err(Failure::usage)?;
     if arguments.format == Format::Json {

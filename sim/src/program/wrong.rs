@@ -11,16 +11,22 @@ pub fn one_line(error: &clap::Error) -> Option<String> {
             | ErrorKind::DisplayVersion
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     );
-    let mend = is_of_a_file(error).then_some(OF_A_FILE);
-    (!is_page).then(|| told(&error.render().to_string(), mend))
+    (!is_page).then(|| told(&error.render().to_string(), mend(error)))
 }
 
-/// What to write instead of a flag that a file has in its own text.
-const OF_A_FILE: &str = "the file says that itself: leave out one of the two, or change what it \
-                         says with --set KEY=VALUE (--set seed=0x3), --lock or --fence";
+/// What says of a drawn plan what a file has in its own text, and what to do over a file.
+const OF_A_FILE: [(&str, &str); 3] = [
+    ("--seed", "a file has its own seed: leave --seed out, or write --set seed=0x3 to change it"),
+    (
+        "--scenario",
+        "a file has its own scenario, and no flag changes that: leave --scenario out, or the file",
+    ),
+    ("--draws", "nothing is drawn over a file: leave --draws out, or the file"),
+];
 
-/// Whether a file conflicts with nothing but flags that say what is in it.
-fn is_of_a_file(error: &clap::Error) -> bool {
+/// The mend of flags that conflict with a file and nothing else, or that a verb for files alone
+/// does not know.
+fn mend(error: &clap::Error) -> Option<String> {
     let named = |kind| match error.get(kind) {
         Some(ContextValue::String(name)) => vec![name.clone()],
         Some(ContextValue::Strings(names)) => names.clone(),
@@ -29,30 +35,41 @@ fn is_of_a_file(error: &clap::Error) -> bool {
     let named = [named(ContextKind::InvalidArg), named(ContextKind::PriorArg)].concat();
     let is_file = |name: &&String| name.contains("[FILE]") || name.contains("<FILE>");
     let (files, others): (Vec<&String>, Vec<&String>) = named.iter().partition(is_file);
-    let is_in_it = |name: &&String| {
-        let flag = name.split_whitespace().next();
-        flag.is_some_and(|flag| ["--seed", "--scenario", "--draws"].contains(&flag))
+    let is_of_file = match error.kind() {
+        ErrorKind::ArgumentConflict => !files.is_empty(),
+        ErrorKind::UnknownArgument => takes_files_alone(&error.render().to_string()),
+        _ => false,
     };
-    error.kind() == ErrorKind::ArgumentConflict
-        && !files.is_empty()
-        && !others.is_empty()
-        && others.iter().all(is_in_it)
+    let mends = others.iter().map(|name| {
+        let flag = name.split_whitespace().next();
+        OF_A_FILE.iter().find(|(of, _)| flag == Some(of)).map(|(_, mend)| *mend)
+    });
+    let mends: Vec<&str> = mends.collect::<Option<_>>()?;
+    (is_of_file && !mends.is_empty()).then(|| mends.join("; "))
+}
+
+/// Whether what clap says is of a verb that reads a plan and draws none.
+fn takes_files_alone(text: &str) -> bool {
+    ["replay", "report"].iter().any(|verb| text.contains(&format!("Usage: lockstorm {verb} ")))
 }
 
 /// Of what clap says in several paragraphs: the first with the mend, the tips, and where help is.
-fn told(text: &str, mend: Option<&str>) -> String {
+fn told(text: &str, mend: Option<String>) -> String {
     let mut paragraphs = text.split("\n\n").map(str::trim).filter(|text| !text.is_empty());
     let first = paragraphs.next().unwrap_or("error: the command line cannot be read");
     let mut line = first.lines().map(str::trim).collect::<Vec<_>>().join(" ");
     if let Some((what, values)) = line.clone().split_once(" [possible values: ") {
         line = format!("{what}; allowed: {}", values.trim_end_matches(']'));
     }
+    // What looks alike is no help where it is known what was meant.
+    let has_mend = mend.is_some();
     if let Some(mend) = mend {
         line.push_str(&format!("; {mend}"));
     }
     let mut verbs = String::from("lockstorm");
     for paragraph in paragraphs {
-        for tip in paragraph.lines().filter_map(|line| line.trim().strip_prefix("tip: ")) {
+        let tips = paragraph.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
+        for tip in tips.filter(|_| !has_mend) {
             line.push_str(&format!("; {tip}"));
         }
         if let Some(usage) = paragraph.strip_prefix("Usage: ") {
@@ -85,6 +102,10 @@ mod tests {
             &["explain", "x", "--seed", "3"],
             &["shrink", "x", "--draws", "wide"],
             &["replay", "x", "--seed", "3"],
+            &["replay", "x", "--scenario", "redis-single"],
+            &["report", "x", "--draws", "wide"],
+            &["report", "x", "--sed", "3"],
+            &["serve", "redis", "--seed", "3"],
             &["run", "--print-plan", "--out", "x.ndjson"],
             &["seeds", "check", "x", "--foo"],
             // What is not in a file is not to be changed in it.

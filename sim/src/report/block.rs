@@ -301,6 +301,8 @@ fn found(block: &mut Block<'_>, failure: &Failure<'_>, subject: &Subject<'_>) {
     }
     block.blank();
     block.labelled("Why", &[&why::why(&run.history, &run.plan, subject)]);
+    let saved = why::saved::saved_by(&run.history, subject);
+    block.labelled("Saved by", &saved.iter().map(String::as_str).collect::<Vec<_>>());
     block.labelled("Try", &why::proposals(subject, &run.plan));
     if why::fence_helps(subject, &run.plan)
         && let Some(command) = fenced(failure.reproduce)

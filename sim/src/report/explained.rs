@@ -4,10 +4,10 @@
 use serde_json::{Value, json};
 
 use crate::check::Language;
-use crate::explain::Explained;
-use crate::explain::cliff::{Decisive, Gradual, MOST_DRAWS, Point, Rest, Settled};
+use crate::explain::cliff::{MOST_DRAWS, Point, Rest, Rise, Settled};
 use crate::explain::measures::Measure;
 use crate::explain::pair::{Moment, Pair};
+use crate::explain::{Draws, Explained};
 use crate::hunt::proportion::Proportion;
 use crate::plan::{capsule, file};
 use crate::report::layout::{labelled, pad, pad_left, width};
@@ -119,9 +119,9 @@ fn cliff(text: &mut Text<'_>, explained: &Explained) {
         ));
     }
     let sentence = match &explained.cliff.settled {
-        Settled::By(decisive) => decided(decisive, draws),
-        Settled::Gradually(way) => gradually(way, draws),
-        Settled::NotDecided(steepest) => not_decided(steepest, draws),
+        Settled::By(rise) => decided(rise, draws),
+        Settled::Gradually(rise) => gradually(rise, draws),
+        Settled::NotDecided(rise) => not_decided(rise, draws),
         Settled::Nowhere => {
             "No single event settles it: the share nowhere rises by a quarter.".to_owned()
         }
@@ -144,14 +144,24 @@ fn share(failed: u32, draws: u32) -> String {
     format!("{bar} {failed:>4} of {draws:<4}  ")
 }
 
-fn decided(decisive: &Decisive, draws: u32) -> String {
-    let Decisive { name, before, after, rest, at_us, .. } = decisive;
-    let rest = going_on(*rest);
+fn decided(rise: &Rise, draws: u32) -> String {
+    let Rise { to, before, after, rest, .. } = rise;
     format!(
-        "Decisive: {name}, at {}. Drawn anew, until just before it {before} of {draws} runs fail \
-         {rest}, from it on {after} of {draws}.",
-        seconds(*at_us)
+        "Decisive: {}, at {}. {} until just before it {before} of {draws} runs fail {}, from it on \
+         {after} of {draws}.",
+        to.name,
+        seconds(to.at_us),
+        drawn(rise, "Drawn anew,", "As they were found,"),
+        going_on(*rest),
     )
+}
+
+/// `anew` of counts by draws of their own, `same` of those that the rise was found with.
+fn drawn(rise: &Rise, anew: &'static str, same: &'static str) -> &'static str {
+    match rise.draws {
+        Draws::Anew => anew,
+        Draws::Same => same,
+    }
 }
 
 fn going_on(rest: Rest) -> &'static str {
@@ -161,46 +171,54 @@ fn going_on(rest: Rest) -> &'static str {
     }
 }
 
-/// Between which steps the share rises, where no event alone does it.
-fn gradually(way: &Gradual, draws: u32) -> String {
+/// The two ends of the way on which the share rises: steps of the story, or the start.
+fn ends(rise: &Rise) -> [String; 2] {
     let step = |step: usize| format!("#{}", step + 1);
-    let (from, to) = (way.from.map_or_else(|| "the start".to_owned(), step), step(way.to));
-    let [before, after] = way.rise.shares(draws).map(Proportion::percent);
+    let from = rise.from_step.map_or_else(|| "the start".to_owned(), step);
+    [from, rise.to.step.map_or_else(|| rise.to.name.clone(), step)]
+}
+
+/// How many runs fail from either end on.
+fn counts(rise: &Rise, draws: u32) -> String {
+    let [from, to] = ends(rise);
+    let [before, after] = rise.shares(draws).map(Proportion::percent);
     format!(
-        "It rises between {from} and {to}, at no single event: drawn anew, {} of {draws} runs fail \
-         {} from {from} on, {before}, and {} from {to} on, {after}. Of the events between the two \
+        "{}{} of {draws} runs fail {} from {from} on, {before}, and {} from {to} on, {after}",
+        drawn(rise, "drawn anew, ", ""),
+        rise.before,
+        going_on(rise.rest),
+        rise.after,
+    )
+}
+
+/// Between which steps the share rises, where no event alone does it.
+fn gradually(rise: &Rise, draws: u32) -> String {
+    let [from, to] = ends(rise);
+    format!(
+        "It rises between {from} and {to}, at no single event: {}. Of the events between the two \
          none was found that makes more of it than chance may do.",
-        way.rise.before,
-        going_on(way.rise.rest),
-        way.rise.after,
+        counts(rise, draws)
     )
 }
 
 /// Where the share seemed to rise most, and why that says nothing.
-fn not_decided(steepest: &Decisive, draws: u32) -> String {
-    let [before, after] = steepest.shares(draws).map(Proportion::percent);
-    let counts = format!(
-        "{} of {draws} runs fail {} before it, {before}, and {} from it on, {after}",
-        steepest.before,
-        going_on(steepest.rest),
-        steepest.after,
-    );
-    let (name, at) = (&steepest.name, seconds(steepest.at_us));
-    if steepest.after <= steepest.before {
-        return format!(
-            "Not decided: the share seemed to rise most at {name}, at {at}, and drawn anew it does \
-             not: {counts}."
-        );
+fn not_decided(rise: &Rise, draws: u32) -> String {
+    let ([from, to], counts) = (ends(rise), counts(rise, draws));
+    let place =
+        format!("between {from} and {to} ({}, at {})", rise.to.name, seconds(rise.to.at_us));
+    if rise.after <= rise.before {
+        let not = drawn(rise, "drawn anew it does not", "it does not");
+        let counts = counts.trim_start_matches("drawn anew, ");
+        return format!("Not decided: the share seemed to rise most {place}, and {not}: {counts}.");
     }
-    let more = match steepest.draws_that_would_do(draws) {
-        Some(enough) => {
-            format!("if the shares stay so, --reseeds of about {enough} or more would tell")
-        }
+    let more = match rise.least_draws(draws) {
+        Some(least) => format!("--reseeds of fewer than about {least} would not tell"),
         None => format!("no --reseeds up to {MOST_DRAWS} would tell"),
     };
+    let rises = drawn(rise, "seemed to rise", "rises");
     format!(
-        "Not decided: the share rises most at {name}, at {at}: {counts}. The two intervals (95 %) \
-         overlap, so that may be chance; {more}."
+        "Not decided: the share {rises} most {place}: {counts}. The two intervals (95 %) overlap, \
+         so that may be chance; if the shares stay so, {more}."
     )
 }
 
@@ -208,7 +226,8 @@ fn not_decided(steepest: &Decisive, draws: u32) -> String {
 fn tried(text: &mut Text<'_>, explained: &Explained) {
     let Some((as_it_is, measures)) = explained.measures.split_first() else { return };
     let draws = explained.draws;
-    text.heading(&format!("Tried, over the same {draws} draws"));
+    // Any violation counts, of whatever kind: another baseline than that of the table above.
+    text.heading(&format!("Tried, over the same {draws} draws: runs with any violation"));
     let named = |measure: &Measure| match measure.flags.as_str() {
         "" => "as it is".to_owned(),
         flags => flags.to_owned(),
@@ -232,11 +251,28 @@ fn tried(text: &mut Text<'_>, explained: &Explained) {
         }
         text.line(&line);
     }
+    if as_it_is.violations == 0 {
+        text.paragraph(&own_draws(measures));
+    }
     text.paragraph(
         "A measure that changes nothing here may help elsewhere; one that helps in each of these \
          runs is not thereby proved. For proof: `lockstorm hunt` with the same flag; to see one run: \
          the flag behind `lockstorm run` or `lockstorm replay` of this plan.",
     );
+}
+
+/// What is known of measures where none of the other draws fails as it is.
+fn own_draws(measures: &[Measure]) -> String {
+    let passing = measures.iter().filter(|measure| measure.own.is_safe());
+    let passing: Vec<&str> = passing.map(|measure| measure.flags.as_str()).collect();
+    let helps = match passing.as_slice() {
+        [] => "with those, each of these fails as well, or says nothing".to_owned(),
+        flags => format!("with those, these pass: {}", flags.join(", ")),
+    };
+    format!(
+        "Over these draws the plan does not fail as it is, so that the counts say nothing of what \
+         helps: the failure hangs on the plan's own draws; {helps}."
+    )
 }
 
 /// The same as JSON.
@@ -254,6 +290,7 @@ pub fn explained_json(explained: &Explained, reproduce: &str) -> String {
             "violations": measure.violations,
             "safe": measure.safe,
             "inconclusive": measure.inconclusive,
+            "with-its-own-draws": measure.own.id(),
         })
     });
     let document = json!({
@@ -302,32 +339,36 @@ fn moment_json(moment: &Moment) -> Value {
 fn settled_json(settled: &Settled, draws: u32) -> [Value; 3] {
     let none = Value::Null;
     match settled {
-        Settled::By(decisive) => [rise_json(decisive, draws), none.clone(), none],
-        Settled::Gradually(way) => {
-            let mut value = rise_json(&way.rise, draws);
-            value["from-step"] = json!(way.from.map(|step| step + 1));
-            value["to-step"] = json!(way.to + 1);
-            [none.clone(), value, none]
-        }
-        Settled::NotDecided(steepest) => {
-            let mut value = rise_json(steepest, draws);
-            value["draws-that-would-do"] = json!(steepest.draws_that_would_do(draws));
+        Settled::By(rise) => [rise_json(rise, draws), none.clone(), none],
+        Settled::Gradually(rise) => [none.clone(), way_json(rise, draws), none],
+        Settled::NotDecided(rise) => {
+            let mut value = way_json(rise, draws);
+            value["draws-needed-at-least"] = json!(rise.least_draws(draws));
             [none.clone(), none, value]
         }
         Settled::Nowhere => [none.clone(), none.clone(), none],
     }
 }
 
-fn rise_json(rise: &Decisive, draws: u32) -> Value {
+/// A rise that is counted from one step of the story and from a later one on.
+fn way_json(rise: &Rise, draws: u32) -> Value {
+    let mut value = rise_json(rise, draws);
+    value["from-step"] = json!(rise.from_step.map(|step| step + 1));
+    value["to-step"] = json!(rise.to.step.map(|step| step + 1));
+    value
+}
+
+fn rise_json(rise: &Rise, draws: u32) -> Value {
     let [before, after] = rise.shares(draws).map(Proportion::interval_per_mille);
     json!({
-        "event": rise.event,
-        "at-us": rise.at_us,
-        "what": rise.name,
+        "event": rise.to.event,
+        "at-us": rise.to.at_us,
+        "what": rise.to.name,
         "violations-before": rise.before,
         "violations-after": rise.after,
         "interval-per-mille-before": before,
         "interval-per-mille-after": after,
+        "drawn-anew": rise.draws == Draws::Anew,
         "without-further-faults": rise.rest == Rest::Calm,
     })
 }
@@ -335,35 +376,72 @@ fn rise_json(rise: &Decisive, draws: u32) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::Verdict;
+    use crate::explain::cliff::Place;
     use crate::history::EventId;
+
+    fn rise([before, after]: [u32; 2], rest: Rest, draws: Draws) -> Rise {
+        let (event, at_us, name) = (EventId(7), 1_250_000, "redis-3 becomes master".to_owned());
+        let to = Place { step: Some(8), event, at_us, name };
+        Rise { from_step: Some(4), to, before, after, rest, draws }
+    }
 
     /// What is decided, rises on a way, or may be chance is told in words of its own, and in JSON
     /// under a key of its own.
     #[test]
     fn whatever_settled_it_has_its_own_words() {
-        let rise = |before, after, rest| {
-            let (event, at_us, name) = (EventId(7), 1_250_000, "redis-3 becomes master".to_owned());
-            Decisive { event, at_us, name, before, after, rest }
-        };
-        let way = |from| Gradual { from, to: 8, rise: rise(3, 40, Rest::Stormy) };
+        use Draws::{Anew, Same};
+        use Rest::{Calm, Stormy};
+        let from_the_start = Rise { from_step: None, ..rise([3, 40], Stormy, Anew) };
         let told = [
-            decided(&rise(0, 50, Rest::Calm), 50),
-            gradually(&way(Some(4)), 50),
-            gradually(&way(None), 50),
-            not_decided(&rise(20, 30, Rest::Stormy), 50),
-            not_decided(&rise(30, 30, Rest::Calm), 50),
-            not_decided(&rise(5_000, 5_001, Rest::Calm), 9_999),
+            decided(&rise([0, 50], Calm, Anew), 50),
+            gradually(&rise([3, 40], Stormy, Anew), 50),
+            gradually(&from_the_start, 50),
+            not_decided(&rise([20, 30], Stormy, Same), 50),
+            not_decided(&rise([20, 30], Stormy, Anew), 50),
+            not_decided(&rise([30, 30], Calm, Anew), 50),
+            not_decided(&rise([5_000, 5_001], Calm, Same), 9_999),
         ];
         insta::assert_snapshot!(told.join("\n"));
-        let json = settled_json(&Settled::Gradually(way(Some(4))), 50);
+        let json = settled_json(&Settled::Gradually(rise([3, 40], Stormy, Anew)), 50);
         assert!(json[0].is_null() && json[2].is_null());
         insta::assert_snapshot!(format!("{:#}", json[1]));
-        let json = settled_json(&Settled::NotDecided(rise(20, 30, Rest::Stormy)), 50);
+        let not_decided = rise([20, 30], Stormy, Same);
+        let json = settled_json(&Settled::NotDecided(not_decided.clone()), 50);
         assert!(json[0].is_null() && json[1].is_null());
-        assert_eq!(
-            json[2]["draws-that-would-do"],
-            rise(20, 30, Rest::Stormy).draws_that_would_do(50).unwrap()
-        );
+        assert_eq!(json[2]["draws-needed-at-least"], not_decided.least_draws(50).unwrap());
+        assert_eq!(json[2]["drawn-anew"], false);
+        assert_eq!(json[2]["to-step"], 9);
         assert_eq!(settled_json(&Settled::Nowhere, 50), [Value::Null, Value::Null, Value::Null]);
+    }
+
+    /// Where no other draw fails there is nothing to count, and that is said.
+    #[test]
+    fn a_failure_that_hangs_on_its_own_draws_is_told_as_one() {
+        let measure = |flags: &str, own| {
+            let flags = flags.to_owned();
+            Measure { flags, violations: 0, safe: 50, inconclusive: 0, own }
+        };
+        let (fails, safe) = (Verdict::Violation, Verdict::SafeByFence);
+        let told = [
+            own_draws(&[measure("--fence write", fails), measure("--fence full", safe)]),
+            own_draws(&[measure("--fence write", fails)]),
+        ];
+        insta::assert_snapshot!(told.join("\n"));
+    }
+
+    /// Which draws were counted is said of whatever is told, and only of what was drawn anew.
+    #[test]
+    fn what_was_drawn_anew_is_told_so_and_nothing_else() {
+        let words: [fn(&Rise, u32) -> String; 3] = [decided, gradually, not_decided];
+        for told in words {
+            for counts in [[3, 40], [20, 30], [30, 30]] {
+                for draws in [Draws::Same, Draws::Anew] {
+                    let told = told(&rise(counts, Rest::Stormy, draws), 50).to_lowercase();
+                    let times = usize::from(draws == Draws::Anew);
+                    assert_eq!(told.matches("drawn anew").count(), times, "{told}");
+                }
+            }
+        }
     }
 }

@@ -13,7 +13,7 @@
 //! | `signature` | what makes two failures the same bug |
 //! | `seed`, `scenario`, `lock`, `fence`, `engine`, `trace` | which run it was |
 //! | `ended-us`, `steps`, `messages` | simulated µs, engine steps, messages between nodes |
-//! | `connections` | `null`, or, where buyers share pools of connections to the database: how many a `pool` has and the most that one had lent (`peak-lent`), the `waits` for one and how many were `given-up`, the most sessions at one server (`peak-sessions`), how many it `refused` (53300) |
+//! | `connections` | `null`, or, where buyers share pools of connections to the database: how many a `pool` has and the most that one had lent (`peak-lent`), the `waits` of those who got one (`count`, and in simulated µs `median-us`, `p99-us`, `most-us`), how many were `given-up` and how often one could not be opened (`failed`), the most sessions at one server (`peak-sessions`), how many it `refused` (53300) |
 //! | `build` | `tokio-unstable`, `interposer`: whether the process that wrote this has what makes more of a run the seed's |
 //! | `timers` | `null`, or the `nodes` whose clocks had a rate that tokio timers of third-party code did not follow there, and the `libraries` in use with the timers that each `set` |
 //! | `stuck` | why the run came to no end, or was not begun |
@@ -21,6 +21,7 @@
 //! | `goals`, `failed-checkers` | what the silence of a run is worth |
 //! | `story` | the steps of the story, of the gravest finding |
 //! | `why` | one sentence |
+//! | `saved-by` | `null`, or, where a lock failed and no harm was done, what kept it off: the fence, the holder, or nothing |
 //! | `repetition`, `confirmation` | whether it came back the same; what the reference engine says |
 //! | `reproduce` | the command |
 //! | `plan` | the whole plan as TOML, as a file holds it |
@@ -84,6 +85,7 @@ pub struct Document<'a> {
     pub failed_checkers: &'a [FailedChecker],
     pub story: Vec<Step>,
     pub why: Option<String>,
+    pub saved_by: Option<String>,
     pub repetition: Option<Repeated<'a>>,
     pub confirmation: Option<Confirmed<'a>>,
     pub reproduce: &'a str,
@@ -274,6 +276,7 @@ impl<'a> Document<'a> {
             failed_checkers: &judgement.failed,
             story: story.iter().flat_map(|story| &story.steps).map(Step::of).collect(),
             why: subject.as_ref().map(|subject| why::why(&run.history, &run.plan, subject)),
+            saved_by: subject.as_ref().and_then(|of| why::saved::saved_by(&run.history, of)),
             repetition: failure.repetition.map(Repeated::of),
             confirmation: failure
                 .confirmation

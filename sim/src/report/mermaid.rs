@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 
+use crate::plan::groups::{self, SORTS};
 use crate::report::html::Source;
 use crate::report::html::chinese::bounded;
 use crate::report::story::{Mark, Step, Story};
@@ -30,10 +31,8 @@ pub fn diagram(source: &Source<'_>) -> String {
         }
     }
     // Clients to the left, the resource to the right, as they stand on the page.
-    nodes.sort_by_key(|node| {
-        let order = ["app-", "redis-", "zk-", "pg-", "sentinel-", "stock-", "fault", "storm"];
-        (order.iter().position(|stem| node.starts_with(stem)).unwrap_or(order.len()), *node)
-    });
+    nodes
+        .sort_by_key(|node| (groups::sort_of(node).map_or(SORTS.len(), |(place, _)| place), *node));
     let alias = |node: &str| format!("n{}", nodes.iter().position(|n| *n == node).unwrap_or(0));
     for node in &nodes {
         let _ = writeln!(text, "    participant {} as {}", alias(node), plain(node));

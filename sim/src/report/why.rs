@@ -9,6 +9,7 @@
 
 pub mod clocks;
 mod restarted;
+pub mod saved;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -34,7 +35,8 @@ pub fn why(history: &History, plan: &Plan, subject: &Subject<'_>) -> String {
         Parted::TokenSource => return token_source(plan, blame),
         Parted::Overstayed => match &blame.mechanism {
             Mechanism::SessionEnded { leader, clock, .. } => {
-                return session::ended(history, plan, blame, (leader.as_deref(), *clock));
+                let noticed = saved::has_noticed(history, subject);
+                return session::ended(history, plan, blame, (leader.as_deref(), *clock), noticed);
             }
             _ => overstayed(history, plan, subject),
         },
@@ -196,8 +198,6 @@ fn is_crash(family: FaultFamily) -> bool {
     matches!(family, ProcessCrash | MachineCrash)
 }
 
-/// Of the blamed faults the one that took the master: it struck the master, and where
-/// it is a cut, it lay between the master and the sentinel that gave up on it.
 /// Whether the record was set at `server` after the crash that made others replace it.
 fn came_back(history: &History, blame: &Blame, crash: &BlamedFault, server: &str) -> bool {
     let owner = blame.owners.first();
@@ -209,6 +209,8 @@ fn came_back(history: &History, blame: &Blame, crash: &BlamedFault, server: &str
     set.is_some_and(|set| crash.events.first().is_some_and(|began| *began < set.id))
 }
 
+/// Of the blamed faults the one that took the master: it struck the master, and where
+/// it is a cut, it lay between the master and the sentinel that gave up on it.
 fn took<'b>(history: &History, blame: &'b Blame, failover: &Failover) -> Option<&'b BlamedFault> {
     let sentinel = failover.down.and_then(|down| history.get(down)).map(|event| &event.node);
     let cuts_off = |fault: &BlamedFault| {
@@ -249,6 +251,10 @@ fn expired_early(gain: Gain, set_at: &str, expired_at: &str) -> String {
 fn overstayed(history: &History, plan: &Plan, subject: &Subject<'_>) -> &'static str {
     let blame = subject.blame();
     if matches!(blame.mechanism, Mechanism::AsleepAtEnd { .. }) {
+        if saved::has_noticed(history, subject) {
+            return "The holder stood still beyond its lease, and could notice only when it went on: \
+                    its own look at the time is all that holds it back.";
+        }
         return "The holder stood still beyond its lease and went on where it was: it cannot know \
                 that the lease has ended, and no lock can stop it.";
     }
@@ -364,10 +370,13 @@ fn token_source(plan: &Plan, blame: &Blame) -> String {
 /// Whether a full fence, which the plan does not have, helps against the subject.
 pub fn fence_helps(subject: &Subject<'_>, plan: &Plan) -> bool {
     let kinds = [Some(subject.finding.kind), subject.harm.map(|harm| harm.kind)];
-    let is_held = kinds
-        .iter()
-        .flatten()
-        .any(|kind| matches!(kind, Kind::DoubleGrant | Kind::Oversell | Kind::EffectInterleaved));
+    let is_held = kinds.iter().flatten().any(|kind| {
+        // Of whole sections against the order of their grants it turns the older one away.
+        matches!(
+            kind,
+            Kind::DoubleGrant | Kind::Oversell | Kind::EffectInterleaved | Kind::StaleEffect
+        )
+    });
     let has_tokens = scenario::LOCKS.iter().any(|lock| lock.name == plan.lock.name && lock.tokens);
     is_held && has_tokens && plan.fence != Fence::Full && subject.blame().is_lock_bug()
 }

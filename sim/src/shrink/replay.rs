@@ -32,19 +32,29 @@ pub(super) struct Replays<'a> {
     most: u32,
     pub run: u32,
     pub remembered: u32,
+    /// Called after each run.
+    made: &'a dyn Fn(),
 }
 
 impl<'a> Replays<'a> {
     /// `first` has been run.
     pub fn new(factory: &'a LockFactory, most: u32, first: &Run) -> Self {
         let seen = BTreeMap::from([(file::write(&first.plan), Seen::of(first))]);
-        Replays { factory, seen, most, run: 1, remembered: 0 }
+        Replays { factory, seen, most, run: 1, remembered: 0, made: &nobody }
+    }
+
+    /// The same, and `made` is called after each run.
+    pub fn told(self, made: &'a dyn Fn()) -> Self {
+        Replays { made, ..self }
     }
 
     fn left(&self) -> u32 {
         self.most.saturating_sub(self.run)
     }
 }
+
+/// Nobody is told.
+fn nobody() {}
 
 /// A search for a smaller plan.
 pub(super) struct Search<'a> {
@@ -108,7 +118,11 @@ impl<'a> Search<'a> {
             return false;
         }
         // One that was run before was not kept: it is the same again.
-        let run = run.unwrap_or_else(|| run_with(&candidate, &EventEngine, self.replays.factory));
+        let run = run.unwrap_or_else(|| {
+            let run = run_with(&candidate, &EventEngine, self.replays.factory);
+            (self.replays.made)();
+            run
+        });
         self.best = Arc::new(run);
         let progress = Progress { plan: &self.best.plan, replays: self.replays.run };
         if (self.tell)(&progress).is_break() {
@@ -143,6 +157,7 @@ impl<'a> Search<'a> {
         }
         self.replays.run += 1;
         let run = run_with(plan, &EventEngine, self.replays.factory);
+        (self.replays.made)();
         let seen = Seen::of(&run);
         self.replays.seen.insert(text, seen.clone());
         Some((seen, Some(run)))

@@ -13,19 +13,16 @@
 //! (`LOCKSTORM_FOR`) and keep the plan of what fails (`LOCKSTORM_OUT`); see
 //! [`super::environment`].
 
+mod telling;
+
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::io::Write as _;
-use std::ops::ControlFlow;
 use std::panic::Location;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::confirm::confirm;
 use super::environment::Environment;
 use super::locks::{self, LockFactory};
-use super::place::place;
 use super::repeat::{self, Repetition, Site, Tested};
 use super::watchdog::Watchdog;
 use super::{Run, engine, run_with};
@@ -34,13 +31,8 @@ use crate::engine::Engine;
 use crate::own::section::Section;
 use crate::own::{self, Failure, Inside, Node, OwnLock};
 use crate::plan::scenario::{LockKind, OWN_LOCK, default_lock, find_lock};
-use crate::plan::{Fence, Plan, PlanError, Seed, capsule, file};
+use crate::plan::{Fence, Plan, PlanError, Seed};
 use crate::report::Tally;
-use crate::report::block::{Failure as Told, failure_block};
-use crate::report::html::{Source, pages};
-use crate::report::layout::counted;
-use crate::shrink::{Limits, Progress, Shrunk, shrink_with};
-use crate::whole_file;
 
 /// A storm to be run by a test.
 #[derive(Clone)]
@@ -65,9 +57,6 @@ pub struct Storm {
 
 /// How long a run may take, of real time, unless the storm says otherwise.
 const LIMIT: Duration = Duration::from_secs(300);
-
-/// How many runs a failure is shrunk with, unless the storm says otherwise.
-const REPLAYS: u32 = 100;
 
 /// What a storm over many seeds came to.
 #[derive(Debug)]
@@ -144,7 +133,7 @@ impl Storm {
             factory: Arc::new(locks::build),
             section: None,
             site: None,
-            replays: REPLAYS,
+            replays: telling::REPLAYS,
             limit: LIMIT,
         }
     }
@@ -286,7 +275,7 @@ impl Storm {
                 Some(shrunk) => (self.shrunk_block(run, shrunk), shrunk.plan()),
                 None => (self.block(run, position), &run.plan),
             };
-            match Environment::get().out.as_deref().map(|folder| keep(folder, plan)) {
+            match Environment::get().out.as_deref().map(|folder| telling::keep(folder, plan)) {
                 None => panic!("{block}"),
                 Some(Ok(path)) => panic!("{block}\n  plan        {}", path.display()),
                 Some(Err(error)) => panic!("{block}\n  LOCKSTORM_OUT: {error}"),
@@ -315,7 +304,7 @@ impl Storm {
         };
         let engine = self.engine_or_panic();
         let until = self.until();
-        let watchdog = Watchdog::start(stands_still);
+        let watchdog = Watchdog::start(telling::stands_still);
         for index in 0.. {
             if index >= self.count() && until.is_none_or(|until| until <= now()) {
                 break;
@@ -334,40 +323,6 @@ impl Storm {
         outcome
     }
 
-    /// The failure block of one of this storm's runs: repeated in a fresh process,
-    /// asked about under turmoil, told; below it the files that `LOCKSTORM_REPORT` asks for.
-    pub fn block(&self, run: &Run, position: Option<(u64, u64)>) -> String {
-        self.block_with(run, position, &self.reproduce(run))
-    }
-
-    fn block_with(&self, run: &Run, position: Option<(u64, u64)>, reproduce: &str) -> String {
-        let tested = self.under_test();
-        let factory = &tested.factory;
-        let repetition = repeat::twice(run, &tested);
-        let confirmation = match (&repetition, run.judgement.verdict) {
-            (Repetition::Differs { .. }, _) => None,
-            (_, Verdict::Violation) => Some(confirm(run, factory)),
-            _ => None,
-        };
-        let failure = Told {
-            run,
-            position,
-            repetition: Some(&repetition),
-            confirmation: confirmation.as_ref(),
-            reproduce,
-        };
-        let mut block = failure_block(&failure);
-        let environment = Environment::get();
-        if !environment.reports.is_empty() {
-            let shown = super::with_asides(run, factory);
-            let failure = Told { run: shown.as_ref().unwrap_or(run), ..failure };
-            for line in pages::written(environment, &Source::of_run(&failure)) {
-                block.push_str(&format!("\n{line}"));
-            }
-        }
-        block
-    }
-
     /// What is put through the storm.
     ///
     /// # Panics
@@ -382,41 +337,6 @@ impl Storm {
             self.lock
         );
         Tested { factory: own::with_section(factory, section.clone()), site }
-    }
-
-    /// A violation made small; `None` of what is none, or where nothing gave.
-    fn shrunk(&self, run: &Run) -> Option<Shrunk> {
-        let wants = self.replays > 0 && self.plan.is_none() && Environment::get().plan.is_none();
-        // Candidates are run on the event engine.
-        if !wants || run.engine_name != "event" || run.judgement.verdict != Verdict::Violation {
-            return None;
-        }
-        let tested = self.under_test();
-        if let Repetition::Differs { .. } = repeat::twice(run, &tested) {
-            return None;
-        }
-        let limits = Limits { replays: self.replays };
-        let tell = &mut |_: &Progress<'_>| ControlFlow::Continue(());
-        let shrunk = shrink_with(&run.plan, &limits, &tested.factory, tell).ok()?;
-        (*shrunk.plan() != run.plan).then_some(shrunk)
-    }
-
-    /// The failure block of the shrunk run, and from what it was shrunk.
-    fn shrunk_block(&self, run: &Run, shrunk: &Shrunk) -> String {
-        let again = format!("LOCKSTORM_PLAN={} {}", capsule::write(shrunk.plan()), command());
-        let block = self.block_with(&shrunk.run, None, &again);
-        let (before, after) = (&run.plan, shrunk.plan());
-        let of = |plan: &Plan| {
-            let faults = counted(plan.faults.len() as u64, "fault");
-            format!("{faults}, {}", counted(u64::from(plan.topology.apps), "client"))
-        };
-        let whole = self.reproduce(run);
-        format!(
-            "{block}\n  shrunk      {} → {}, in {}\n  the whole   {whole}",
-            of(before),
-            of(after),
-            counted(u64::from(shrunk.replays), "run"),
-        )
     }
 
     /// The plan of the how-manieth run, from 0.
@@ -473,48 +393,11 @@ impl Storm {
         engine(&name)
             .unwrap_or_else(|| panic!("no engine is called `{name}`; there are: event, turmoil"))
     }
-
-    fn reproduce(&self, run: &Run) -> String {
-        format!("LOCKSTORM_SEED={} {}", run.plan.seed, command())
-    }
-}
-
-/// Said before the process is ended; past libtest, which would keep it for a report that never
-/// comes.
-fn stands_still(limit: Duration) {
-    let seconds = limit.as_secs_f64();
-    let place = place().unwrap_or_else(|| "nothing has run yet".to_owned());
-    let _ = writeln!(
-        std::io::stderr(),
-        "lockstorm: a run came to no end in {seconds} s of real time; {place}.\n\
-         A run has one thread: whatever blocks it (std::thread::sleep, a mutex of std that is held \
-         while something is awaited, a client library that is not async) stops everything.\n\
-         This process ends here."
-    );
-}
-
-/// What runs this test again.
-fn command() -> String {
-    match repeat::test_name() {
-        Some(test) => format!("cargo test {test}"),
-        None => "cargo test".to_owned(),
-    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long a test goes on; no storm reads it")]
 fn now() -> Instant {
     Instant::now()
-}
-
-/// Writes the plan of a failure into a folder, and says where.
-fn keep(folder: &Path, plan: &Plan) -> Result<PathBuf, String> {
-    let path = folder.join(format!("{}.toml", file::stem(plan)));
-    let written =
-        std::fs::create_dir_all(folder).and_then(|()| whole_file::write(&path, &file::write(plan)));
-    match written {
-        Ok(()) => Ok(path),
-        Err(error) => Err(format!("{}: cannot be written: {error}", path.display())),
-    }
 }
 
 impl std::fmt::Debug for Storm {

@@ -8,7 +8,7 @@ use lockstorm::host::BoxFuture;
 use lockstorm::lock::{Guard, Lock};
 use lockstorm::stock::sql::{Outcome, Seen, SellError};
 
-use super::client::{Client, KEY};
+use super::client::{Client, Held, KEY, deadline_of};
 use super::postgres::SKUS;
 use super::shop::refused_by_database;
 use crate::history::{BeliefEnd, Name, OrderAnswer, What};
@@ -61,6 +61,11 @@ pub trait Transaction: std::fmt::Debug + Send {
     fn roll_back(&mut self) -> BoxFuture<'_, ()>;
 }
 
+/// What is asked of an order whose transaction is not open, or is no more: nothing is done.
+pub fn not_open() -> SellError {
+    SellError::Unreachable { reason: "no transaction is open".to_owned() }
+}
+
 /// How a line of the order went: the buyer's answer if that is known before the commit, and
 /// whether the client believes no longer.
 type Line = (Option<OrderAnswer>, Option<BeliefEnd>);
@@ -95,6 +100,9 @@ impl Client {
                 break;
             }
         }
+        if refused.is_none() && self.has_lost_any(&kept) {
+            refused = Some(OrderAnswer::Refused);
+        }
         let answer = ended(refused, checkout).await;
         if let Some(order) = order {
             self.recorder.record(&self.name, What::OrderReturned { order, answer });
@@ -102,6 +110,18 @@ impl Client {
         for held in kept.into_iter().rev() {
             self.give_back(host, held).await;
         }
+    }
+
+    /// Asks each guard for its own deadline before all is committed, if this client does that:
+    /// the first lock was taken long before the last item was worked on.
+    fn has_lost_any(&self, kept: &[Held]) -> bool {
+        let asked = kept.iter().filter(|_| self.workload.deadline_check);
+        let lost = asked.filter(|held| {
+            let end = deadline_of(&held.guard);
+            self.stop_believing(held, end);
+            end.is_some()
+        });
+        lost.count() > 0
     }
 
     /// Reads, works, writes.

@@ -120,7 +120,7 @@ impl Client {
                  not be moved into a task or a static"
             );
         };
-        let end = guard.check().err().filter(|_| gave_up).map(|_| belief_end(&guard));
+        let end = deadline_of(&guard).filter(|_| gave_up);
         let held = Held { guard, attempt, owner, granted };
         self.stop_believing(&held, end);
         self.give_back(host, held).await;
@@ -291,7 +291,7 @@ impl Client {
         if host.timeout(work, guard.lost()).await.is_ok() {
             return Some(BeliefEnd::Told);
         }
-        guard.check().err().map(|_| belief_end(guard))
+        deadline_of(guard)
     }
 
     fn say(&self, cause: Option<EventId>, what: What) -> EventId {
@@ -299,13 +299,13 @@ impl Client {
     }
 }
 
-/// How it is that a guard says no.
-fn belief_end(guard: &Guard) -> BeliefEnd {
-    match guard.remaining().is_zero() {
+/// Why whoever asks its guard now believes no longer, if so.
+pub(super) fn deadline_of(guard: &Guard) -> Option<BeliefEnd> {
+    guard.check().err().map(|_| match guard.remaining().is_zero() {
         true => BeliefEnd::Deadline,
         // Its own time is not up: somebody has told the guard of the loss.
         false => BeliefEnd::Told,
-    }
+    })
 }
 
 /// Whether this client takes two things in the other order: every second one.

@@ -15,6 +15,7 @@
 //! A variable that begins with `LOCKSTORM_` and is none of these is warned about: it
 //! is most likely misspelt.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -81,7 +82,8 @@ impl Environment {
         let ours = variables.filter(|(name, _)| name.starts_with("LOCKSTORM_"));
         let (environment, warnings) = Environment::read(ours)?;
         for warning in warnings {
-            eprintln!("warning: {warning}");
+            // Whoever does not read it does not miss it: `eprintln!` would panic.
+            let _ = writeln!(std::io::stderr(), "warning: {warning}");
         }
         Ok(environment)
     }

@@ -59,6 +59,14 @@ where
 /// ([`own`](crate::own)).
 pub type LockFactory = Arc<dyn UnderTest>;
 
+/// What this function builds; the types of its arguments and of what it gives need not be named.
+pub fn made_by<F>(build: F) -> LockFactory
+where
+    F: Fn(&Host, &Plan) -> Result<Arc<dyn Lock>, String> + Send + Sync + 'static,
+{
+    Arc::new(build)
+}
+
 /// The lock that `plan` names.
 ///
 /// # Errors

@@ -20,17 +20,17 @@ use lockstorm::stock::sql::{Outcome, Seen, SellError};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
-use super::checkout::{Item, OF_THE_SALE, Transaction};
+use super::checkout::{Item, OF_THE_SALE, Transaction, not_open};
 use super::connections::{Lending, PoolWatch};
-use super::postgres::endpoint;
+use super::postgres::dialling::Dialer;
 use crate::plan::Plan;
-use session::{Dialer, told, told_of_commit};
+use session::{Sessions, told, told_of_commit};
 
 /// The pool of one node.
 #[derive(Clone, Debug)]
 pub struct NodePool {
     host: Host,
-    pool: Pool<Dialer>,
+    pool: Pool<Sessions>,
     watch: PoolWatch,
     /// For a connection, and for the row.
     patience: Duration,
@@ -47,7 +47,7 @@ pub struct PooledSale {
 /// A connection that is lent; dropped, it is back in its pool.
 #[derive(Debug)]
 struct Lent {
-    session: Object<Dialer>,
+    session: Object<Sessions>,
     _lending: Lending,
 }
 
@@ -57,11 +57,11 @@ impl NodePool {
     /// # Errors
     /// When the plan's options cannot work.
     pub fn new(host: &Host, plan: &Plan, watch: PoolWatch) -> Result<NodePool, String> {
-        let (host, command_timeout) = (host.clone(), plan.lock.command_timeout.to_duration());
-        let servers = endpoint(plan).servers;
-        let dialer = Dialer { host: host.clone(), servers, command_timeout };
+        let dialer = Dialer::new(host, plan);
+        let (host, command_timeout) = (host.clone(), dialer.limit);
         // Its own timeouts would go by tokio's clock, which is not the node's.
-        let pool = Pool::builder(dialer).max_size(usize::from(plan.workload.pool)).build();
+        let pool =
+            Pool::builder(Sessions(dialer)).max_size(usize::from(plan.workload.pool)).build();
         let pool = pool.map_err(|error| error.to_string())?;
         let patience = plan.workload.patience.to_duration();
         Ok(NodePool { host, pool, watch, patience, command_timeout })
@@ -114,7 +114,7 @@ impl PooledSale {
         told: fn(&Error) -> SellError,
     ) -> Result<(), SellError> {
         let lent = self.taken_out()?;
-        let request = lent.session.client.batch_execute(statements);
+        let request = lent.session.client().batch_execute(statements);
         let answer = self.node.answered(request, told).await;
         self.put_back(lent, answer)
     }
@@ -128,15 +128,14 @@ impl PooledSale {
         let lent = self.taken_out()?;
         let request = async {
             let statement = lent.session.prepared(sql).await?;
-            lent.session.client.query(&statement, parameters).await
+            lent.session.client().query(&statement, parameters).await
         };
         let answer = self.node.answered(request, told).await;
         self.put_back(lent, answer)
     }
 
     fn taken_out(&mut self) -> Result<Lent, SellError> {
-        let none = || SellError::Unreachable { reason: "no transaction is open".to_owned() };
-        self.open.take().ok_or_else(none)
+        self.open.take().ok_or_else(not_open)
     }
 
     /// What went wrong leaves a connection that nobody else should have: it is closed.
@@ -185,9 +184,6 @@ impl PooledSale {
     }
 
     async fn end(&mut self, how: &str, told: fn(&Error) -> SellError) -> Result<(), SellError> {
-        if self.open.is_none() {
-            return Ok(());
-        }
         let ended = self.tell(how, told).await;
         // It is back in the pool.
         self.open = None;
@@ -214,6 +210,9 @@ impl Transaction for PooledSale {
 
     fn commit(&mut self) -> BoxFuture<'_, Result<(), SellError>> {
         Box::pin(async move {
+            if self.open.is_none() {
+                return Err(not_open());
+            }
             match self.end("COMMIT", told_of_commit).await {
                 // No reply came in time: it was sent, and nobody knows what became of it.
                 Err(SellError::Unreachable { reason }) => Err(SellError::Indeterminate { reason }),

@@ -1,6 +1,8 @@
 //! The PostgreSQL servers of a storm: a primary whose tables are made as a migration makes
 //! them, and standbys that follow it asynchronously.
 
+pub mod dialling;
+
 use std::sync::Arc;
 use std::time::Duration;
 

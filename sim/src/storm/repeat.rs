@@ -198,7 +198,8 @@ pub fn serve(tested: &Tested) {
     let code = match serve_plan(Path::new(&plan), Path::new(&out), &tested.factory) {
         Ok(()) => 0,
         Err(why) => {
-            eprintln!("{why}");
+            // Nobody need read it: `eprintln!` would panic.
+            let _ = writeln!(std::io::stderr(), "{why}");
             70
         }
     };

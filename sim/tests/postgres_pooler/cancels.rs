@@ -1,83 +1,16 @@
 //! A request to cancel is for the statement of the client who has asked, and for no other.
 
-use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
-use lockstorm::Host;
-use lockstorm::host::{BoxFuture, Listener, Machine, Stream, Task};
 use lockstorm_sim::server::postgres::pooler::PoolerSettings;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio_postgres::{CancelToken, NoTls};
 
-use super::Running;
-use super::postgres_support::{Ours, connect, on_tokio, told};
-
-/// What is shut is passed when it is opened.
-#[derive(Clone)]
-pub struct Gate(Arc<watch::Sender<bool>>);
-
-impl Gate {
-    pub fn open() -> Gate {
-        Gate(Arc::new(watch::Sender::new(true)))
-    }
-
-    pub fn set(&self, is_open: bool) {
-        self.0.send_replace(is_open);
-    }
-
-    async fn pass(&self) {
-        self.0.subscribe().wait_for(|is_open| *is_open).await.unwrap();
-    }
-}
-
-/// A machine whose connections take as long as its gate is shut.
-struct Gated(Host, Gate);
-
-impl Machine for Gated {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn monotonic(&self) -> Duration {
-        self.0.monotonic()
-    }
-
-    fn wall(&self) -> Duration {
-        self.0.wall()
-    }
-
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        self.0.sleep(duration)
-    }
-
-    fn spawn(&self, group: &'static str, future: BoxFuture<'static, ()>) -> Task {
-        self.0.spawn(group, future)
-    }
-
-    fn connect(&self, address: &str) -> BoxFuture<'static, io::Result<Stream>> {
-        let (host, gate, address) = (self.0.clone(), self.1.clone(), address.to_owned());
-        Box::pin(async move {
-            gate.pass().await;
-            host.connect(&address).await
-        })
-    }
-
-    fn listen(&self, port: u16) -> BoxFuture<'static, io::Result<Listener>> {
-        let host = self.0.clone();
-        Box::pin(async move { host.listen(port).await })
-    }
-
-    fn random(&self, purpose: &'static str) -> u64 {
-        self.0.random(purpose)
-    }
-}
-
-pub fn gated(gate: &Gate) -> Host {
-    Host::new(Gated(Host::tokio("pooler-1"), gate.clone()))
-}
+use super::postgres_support::{Ours, connect, told};
+use super::watched::Gate;
+use super::{Holder, Running, on_tokio};
 
 /// Carries connections to a port; requests to cancel wait at the gate.
 async fn carrier(to: u16, gate: Gate) -> u16 {
@@ -101,34 +34,55 @@ async fn carrier(to: u16, gate: Gate) -> u16 {
     port
 }
 
-async fn ask_to_cancel(port: u16, token: CancelToken) {
-    let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-    let _ = token.cancel_query_raw(stream, NoTls).await;
+/// Asks, and waits until the pooler has done with it.
+pub async fn ask_to_cancel(port: u16, token: CancelToken) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    token.cancel_query_raw(&mut stream, NoTls).await.unwrap();
+    assert_eq!(stream.read(&mut [0; 1]).await.unwrap(), 0);
+}
+
+/// A client's statement that waits for the holder, and a request to cancel it that is held up.
+async fn asked_into_the_gate(
+    port: u16,
+    holder: &Holder,
+    gate: &Gate,
+) -> (JoinHandle<String>, JoinHandle<()>) {
+    let one = connect(port).await;
+    let token = one.cancel_token();
+    let waits = holder.holds_up(one).await;
+    gate.set(false);
+    let asking = tokio::spawn(ask_to_cancel(port, token));
+    gate.is_waited_at().await;
+    (waits, asking)
 }
 
 fn one_session() -> PoolerSettings {
     PoolerSettings { pool_size: 1, ..PoolerSettings::default() }
 }
 
-const SHORT: Duration = Duration::from_millis(100);
+/// What else this limits takes far less.
+fn impatient() -> PoolerSettings {
+    PoolerSettings { connect_timeout: Duration::from_secs(1), ..one_session() }
+}
+
+const DONE: &str = "() #1";
 
 #[test]
 fn a_request_whose_statement_is_over_when_its_connection_is_there_is_dropped() {
     on_tokio(async {
-        let (server, gate) = (Ours::start().await, Gate::open());
-        let pooler = Running::before(server.port, gated(&gate), one_session()).await;
-        let (one, two) = (connect(pooler.port).await, connect(pooler.port).await);
-        let token = one.cancel_token();
-        let sleeps = tokio::spawn(async move { told(&one, "SELECT 1, pg_sleep(0.2)").await });
-        tokio::time::sleep(SHORT).await;
-        gate.set(false);
-        let asking = tokio::spawn(ask_to_cancel(pooler.port, token));
-        assert_eq!(sleeps.await.unwrap(), "(1,) #1");
-        let sleeps = tokio::spawn(async move { told(&two, "SELECT 2, pg_sleep(0.3)").await });
-        tokio::time::sleep(SHORT).await;
+        let server = Ours::start().await;
+        let pooler = Running::before(server.port, one_session()).await;
+        let (two, holder) = (connect(pooler.port).await, Holder::at(&server).await);
+        let gate = &pooler.watched.gate;
+        let (waits, asking) = asked_into_the_gate(pooler.port, &holder, gate).await;
+        holder.let_go().await;
+        assert_eq!(waits.await.unwrap(), DONE);
+        holder.hold().await;
+        let waits = holder.holds_up(two).await;
         gate.set(true);
-        assert_eq!(sleeps.await.unwrap(), "(2,) #1");
         asking.await.unwrap();
+        holder.let_go().await;
+        assert_eq!(waits.await.unwrap(), DONE);
     });
 }
 
@@ -137,20 +91,20 @@ fn a_session_is_kept_from_others_while_a_request_is_on_its_way_to_it() {
     on_tokio(async {
         let (server, gate) = (Ours::start().await, Gate::open());
         let carried = carrier(server.port, gate.clone()).await;
-        let pooler = Running::before(carried, Host::tokio("pooler-1"), one_session()).await;
-        let (one, two) = (connect(pooler.port).await, connect(pooler.port).await);
-        let token = one.cancel_token();
-        let sleeps = tokio::spawn(async move { told(&one, "SELECT 1, pg_sleep(0.2)").await });
-        tokio::time::sleep(SHORT).await;
-        gate.set(false);
-        let asking = tokio::spawn(ask_to_cancel(pooler.port, token));
-        assert_eq!(sleeps.await.unwrap(), "(1,) #1");
-        let sleeps = tokio::spawn(async move { told(&two, "SELECT 2, pg_sleep(0.2)").await });
-        tokio::time::sleep(4 * SHORT).await;
-        assert!(!sleeps.is_finished(), "it would be struck");
+        let pooler = Running::before(carried, one_session()).await;
+        let (two, holder) = (connect(pooler.port).await, Holder::at(&server).await);
+        let (waits, asking) = asked_into_the_gate(pooler.port, &holder, &gate).await;
+        holder.let_go().await;
+        assert_eq!(waits.await.unwrap(), DONE);
+        holder.hold().await;
+        let waits = tokio::spawn(async move { told(&two, super::AWAIT_HOLDER).await });
+        // It would be struck.
+        pooler.watched.waiting(1).await;
         gate.set(true);
-        assert_eq!(sleeps.await.unwrap(), "(2,) #1");
         asking.await.unwrap();
+        holder.is_awaited().await;
+        holder.let_go().await;
+        assert_eq!(waits.await.unwrap(), DONE);
     });
 }
 
@@ -158,17 +112,39 @@ fn a_session_is_kept_from_others_while_a_request_is_on_its_way_to_it() {
 #[test]
 fn a_request_that_cannot_be_handed_on_in_time_is_dropped() {
     on_tokio(async {
-        let (server, gate) = (Ours::start().await, Gate::open());
-        let settings = PoolerSettings { connect_timeout: SHORT, ..one_session() };
-        let pooler = Running::before(server.port, gated(&gate), settings).await;
-        let one = connect(pooler.port).await;
-        let token = one.cancel_token();
-        let sleeps = tokio::spawn(async move { told(&one, "SELECT 1, pg_sleep(0.6)").await });
-        tokio::time::sleep(SHORT).await;
-        gate.set(false);
-        ask_to_cancel(pooler.port, token).await;
-        tokio::time::sleep(2 * SHORT).await;
+        let server = Ours::start().await;
+        let pooler = Running::before(server.port, impatient()).await;
+        let holder = Holder::at(&server).await;
+        let gate = &pooler.watched.gate;
+        let (waits, asking) = asked_into_the_gate(pooler.port, &holder, gate).await;
+        asking.await.unwrap();
         gate.set(true);
-        assert_eq!(sleeps.await.unwrap(), "(1,) #1");
+        holder.let_go().await;
+        assert_eq!(waits.await.unwrap(), DONE);
     });
+}
+
+/// The server may have it before it, or may get it later.
+#[test]
+fn a_session_is_nobodys_next_whose_request_was_not_seen_through_in_time() {
+    for ends_first in [false, true] {
+        on_tokio(async move {
+            let (server, gate) = (Ours::start().await, Gate::open());
+            let carried = carrier(server.port, gate.clone()).await;
+            let pooler = Running::before(carried, impatient()).await;
+            let (two, holder) = (connect(pooler.port).await, Holder::at(&server).await);
+            let session = "SELECT pg_backend_pid()";
+            let pid = told(&two, session).await;
+            let (waits, mut asking) = asked_into_the_gate(pooler.port, &holder, &gate).await;
+            if !ends_first {
+                (&mut asking).await.unwrap();
+            }
+            holder.let_go().await;
+            assert_eq!(waits.await.unwrap(), DONE);
+            assert_ne!(told(&two, session).await, pid);
+            if ends_first {
+                asking.await.unwrap();
+            }
+        });
+    }
 }

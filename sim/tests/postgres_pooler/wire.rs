@@ -1,14 +1,15 @@
 //! Messages as bytes: what of them is under way when a session could be given to somebody else.
 
-use std::time::Duration;
+use std::sync::Arc;
 
-use lockstorm::Host;
 use lockstorm_sim::server::postgres::pooler::PoolerSettings;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
-use super::postgres_support::{connect, on_tokio, told};
-use super::{Pooled, Running};
+use super::postgres_support::{connect, told};
+use super::watched::turn;
+use super::{Pooled, Running, on_tokio};
 
 pub fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     let length = (body.len() as u32 + 4).to_be_bytes();
@@ -61,8 +62,8 @@ fn a_session_is_nobody_elses_while_a_batch_is_under_way() {
         assert_eq!(until(&mut one, b'Z').await.0, b"12DCZ");
         assert_eq!(until(&mut one, b'C').await.0, b"12DC");
         let asks = tokio::spawn(async move { told(&two, "SELECT 3").await });
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        assert!(!asks.is_finished(), "the second batch has not been ended");
+        // The second batch has not been ended.
+        pooled.pooler.watched.waiting(1).await;
         one.write_all(&message(b'S', b"")).await.unwrap();
         assert_eq!(until(&mut one, b'Z').await.0, b"Z");
         assert_eq!(asks.await.unwrap(), "(3) #1");
@@ -97,47 +98,54 @@ fn both_directions_are_carried_at_the_same_time() {
             }
             questions
         });
-        let reading = async {
-            for _ in 0..QUERIES {
-                assert_eq!(until(&mut answers, b'Z').await.0, b"TDCZ");
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(60), reading).await.unwrap();
+        for _ in 0..QUERIES {
+            assert_eq!(until(&mut answers, b'Z').await.0, b"TDCZ");
+        }
         drop(asking.await.unwrap());
     });
 }
 
+/// When something is said that nobody has asked for: when the test wants it, and then it is.
+#[derive(Default)]
+struct Unasked {
+    wanted: Notify,
+    said: Notify,
+}
+
 /// A server in a few bytes: it answers each query with the number of its connection, and after
 /// "stray" once more.
-async fn straying(listener: TcpListener) {
+async fn straying(listener: TcpListener, unasked: Arc<Unasked>) {
     for number in 1.. {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        tokio::spawn(async move {
-            let startup = stream.read_u32().await.unwrap() as usize - 4;
-            stream.read_exact(&mut vec![0; startup]).await.unwrap();
-            let greeting = [message(b'R', &[0; 4]), message(b'K', &[0; 8]), message(b'Z', b"I")];
-            stream.write_all(&greeting.concat()).await.unwrap();
-            loop {
-                let (kinds, text) = until(&mut stream, b'Q').await;
-                assert_eq!(kinds, b"Q");
-                let column = [&b"\0\x01n\0"[..], &[0; 6], &[0, 0, 0, 25], &[0; 8]].concat();
-                let row = [&b"\0\x01\0\0\0\x01"[..], number.to_string().as_bytes()].concat();
-                let done = message(b'C', b"SELECT 1\0");
-                let answer = [message(b'T', &column), message(b'D', &row), done.clone()].concat();
-                stream.write_all(&[answer, message(b'Z', b"I")].concat()).await.unwrap();
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                let unasked = match &text[..] {
-                    b"stray\0" => done,
-                    _ => [
-                        message(b'N', b"SNOTICE\0\0"),
-                        message(b'S', b"a\0b\0"),
-                        message(b'A', b"\0\0\0\0c\0\0"),
-                    ]
-                    .concat(),
-                };
-                stream.write_all(&unasked).await.unwrap();
-            }
-        });
+        let (stream, _) = listener.accept().await.unwrap();
+        tokio::spawn(stray(stream, number, unasked.clone()));
+    }
+}
+
+async fn stray(mut stream: TcpStream, number: u32, unasked: Arc<Unasked>) {
+    let startup = stream.read_u32().await.unwrap() as usize - 4;
+    stream.read_exact(&mut vec![0; startup]).await.unwrap();
+    let greeting = [message(b'R', &[0; 4]), message(b'K', &[0; 8]), message(b'Z', b"I")];
+    stream.write_all(&greeting.concat()).await.unwrap();
+    loop {
+        let (kinds, text) = until(&mut stream, b'Q').await;
+        assert_eq!(kinds, b"Q");
+        let column = [&b"\0\x01n\0"[..], &[0; 6], &[0, 0, 0, 25], &[0; 8]].concat();
+        let row = [&b"\0\x01\0\0\0\x01"[..], number.to_string().as_bytes()].concat();
+        let done = message(b'C', b"SELECT 1\0");
+        let answer = [message(b'T', &column), message(b'D', &row), done.clone()].concat();
+        stream.write_all(&[answer, message(b'Z', b"I")].concat()).await.unwrap();
+        unasked.wanted.notified().await;
+        let more = match &text[..] {
+            b"stray\0" => done,
+            _ => [
+                message(b'N', b"SNOTICE\0VNOTICE\0C00000\0Mhi\0\0"),
+                message(b'S', b"a\0b\0"),
+                message(b'A', b"\0\0\0\0c\0\0"),
+            ]
+            .concat(),
+        };
+        stream.write_all(&more).await.unwrap();
+        unasked.said.notify_one();
     }
 }
 
@@ -146,13 +154,17 @@ fn a_session_that_answers_what_nobody_has_asked_is_given_to_nobody() {
     on_tokio(async {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let server = tokio::spawn(straying(listener));
+        let unasked = Arc::<Unasked>::default();
+        let server = tokio::spawn(straying(listener, unasked.clone()));
         let settings = PoolerSettings { pool_size: 1, ..PoolerSettings::default() };
-        let pooler = Running::before(port, Host::tokio("pooler-1"), settings).await;
+        let pooler = Running::before(port, settings).await;
         let one = connect(pooler.port).await;
         for (statement, connection) in [("good", "(1)"), ("stray", "(1)"), ("good", "(2)")] {
+            // The session has been given back by now.
             assert!(told(&one, statement).await.starts_with(connection), "{statement}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            unasked.wanted.notify_one();
+            unasked.said.notified().await;
+            turn().await;
         }
         server.abort();
     });

@@ -145,9 +145,10 @@ fn a_hunt_keeps_what_it_finds_and_drawn_plans_that_touch_nothing_do_not_count() 
     // Seed 0x13 is inert.
     let swarm = ["hunt", "--strategy", "swarm", "--draws", "first"];
     let hunt = |more: &[&str]| lockstorm(&[&swarm[..], more].concat());
-    let (code, stdout, _) =
+    let (code, stdout, stderr) =
         hunt(&["--fence", "full", "--seed", "0x12", "--seeds", "3", "--out", out]);
     assert_eq!(code, 0, "{stdout}");
+    assert!(stderr.contains("no journal") && stderr.contains("add --for DURATION"), "{stderr}");
     assert!(stdout.contains("INERT"), "{stdout}");
     let (code, stdout, _) = hunt(&["--fence", "full", "--seed", "0x13", "--seeds", "1"]);
     assert_eq!(code, 2, "alone it proves nothing: {stdout}");

@@ -63,6 +63,11 @@ fn bad_flags_are_refused() {
         &["run", "--fault", "kind"],
         &["hunt", "--lock", "reddis", "--seeds", "3"],
         &["replay", "no-such-file.toml"],
+        &["replay", LESSON, "--set", "fence=write"],
+        &["replay", LESSON, "--set", "scenario=redis-single"],
+        &["replay", LESSON, "--set", "lock.name=redlock"],
+        &["run", "--set", "scenario=redis-single"],
+        &["run", "--set", "seed=0x3"],
         &["seeds", "check", "no-such-folder"],
         &["seeds", "check", LESSON],
         &["fly"],
@@ -72,6 +77,35 @@ fn bad_flags_are_refused() {
         assert_eq!(stdout, "", "{arguments:?}");
         assert!(stderr.starts_with("error: "), "{arguments:?}: {stderr}");
         assert_eq!(stderr.trim_end().lines().count(), 1, "{arguments:?}: {stderr}");
+    }
+}
+
+/// The readers' lock over a plan without readers: the mend is a flag to copy, and it helps.
+#[test]
+fn a_lock_for_readers_says_how_many_may_read() {
+    let (_, text, _) = lockstorm(&["run", "--scenario", "zookeeper-three", "--print-plan"]);
+    let file = plan_file(&text);
+    let path = file.path().to_str().unwrap();
+    let over = ["run", "--plan", path, "--lock", "zookeeper-read", "--print-plan"];
+    let (code, _, stderr) = lockstorm(&over);
+    assert_eq!(code, 64, "{stderr}");
+    let words = stderr.split_whitespace();
+    let setting = words.skip_while(|word| *word != "--set").nth(1).expect("a flag to copy");
+    let setting = setting.trim_end_matches(',');
+    assert!(setting.starts_with("workload.readers="), "{stderr}");
+    let (code, told, stderr) = lockstorm(&[&over[..], &["--set", setting]].concat());
+    assert!(code == 0 && told.contains("zookeeper-read"), "{stderr}");
+}
+
+/// A setting of the fence would win over the flag that a report proposes.
+#[test]
+fn the_fence_of_a_file_is_set_by_its_flag() {
+    for verb in [&["replay"][..], &["run", "--plan"], &["explain"], &["shrink"], &["report"]] {
+        let arguments = [verb, &[LESSON, "--set", "fence=write", "--fence", "full"]].concat();
+        let (code, stdout, stderr) = lockstorm(&arguments);
+        assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}: {stderr}");
+        let told = "error: --set fence: a flag sets this; write --fence instead\n";
+        assert_eq!(stderr, told, "{arguments:?}");
     }
 }
 

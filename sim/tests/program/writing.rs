@@ -4,10 +4,56 @@ use super::*;
 
 #[test]
 fn a_history_that_cannot_be_written_does_not_hide_the_report() {
-    let (code, stdout, stderr) =
-        lockstorm(&["run", "--seed", "0x2", "--out", "no-such-folder/h.ndjson"]);
+    // A folder stands in its place.
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let (code, stdout, stderr) = lockstorm(&["run", "--seed", "0x2", "--out", out]);
     assert_eq!(code, 64);
     assert!(stdout.contains("VIOLATION") && stderr.starts_with("error: --out "), "{stderr}");
+}
+
+/// Nobody waits for a storm whose report then goes nowhere.
+#[test]
+fn a_folder_that_is_not_there_is_refused_before_the_storm() {
+    for (arguments, flag) in [
+        (&["run", "--seed", "0x2"][..], "--out"),
+        (&["run", "--seed", "0x2"], "--html"),
+        (&["run", "--plan", LESSON], "--perfetto"),
+        (&["replay", LESSON], "--mermaid"),
+        (&["report", LESSON], "--html"),
+    ] {
+        let arguments = [arguments, &[flag, "no-such-folder/file"]].concat();
+        let (code, stdout, stderr) = lockstorm(&arguments);
+        assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}: {stderr}");
+        let told = format!(
+            "error: {flag} no-such-folder/file: there is no folder no-such-folder; make it, or \
+             name a file in one that is there\n"
+        );
+        assert_eq!(stderr, told, "{arguments:?}");
+    }
+}
+
+/// Whoever reads standard error may leave (`2>&1 | head`): the exit code still says how it went.
+#[test]
+fn a_reader_of_errors_who_has_left_is_no_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let page = page.to_str().unwrap();
+    for (arguments, expected) in [
+        (&["run", "--sed", "3"][..], 64),
+        (&["run", "--set", "lock.lease=soon"], 64),
+        (&["replay", "no-such-file.toml"], 64),
+        (&["run", "--seed", "0x2", "--html", page], 1),
+        (&["hunt", "--strategy", "swarm", "--seed", "0x1", "--seeds", "2"], 1),
+        (&["report", LESSON, "--html", page], 1),
+    ] {
+        let mut left = std::process::Command::new(assert_cmd::cargo::cargo_bin("lockstorm"));
+        left.args(arguments).stdout(std::process::Stdio::null());
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let status = left.stderr(writer).status().unwrap();
+        assert_eq!(status.code(), Some(expected), "{arguments:?}");
+    }
 }
 
 #[test]

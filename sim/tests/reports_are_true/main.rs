@@ -13,13 +13,15 @@ mod records;
 mod sessions;
 mod told;
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use lockstorm_interpose::Senses;
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::engine::senses;
-use lockstorm_sim::history::{Event, EventId, FaultFamily, What};
+use lockstorm_sim::history::event::{ENSEMBLE, is_of_ensemble};
+use lockstorm_sim::history::{Event, EventId, FaultFamily, Name, What};
 use lockstorm_sim::hunt::Quarry;
 use lockstorm_sim::plan::{Fence, Seed};
 use lockstorm_sim::report::story::{Story, most_steps};
@@ -117,6 +119,49 @@ fn blame_is_told(told: &Told<'_>) {
     }
 }
 
+/// Whether the fault that began so struck a holder's client, or a server that set the record of
+/// one, and was at work there between the first grant and the end of the proof.
+fn met_a_holder(told: &Told<'_>, fault: usize, targets: &[Name]) -> bool {
+    let owners = told.blame.owners.iter().map(String::as_str);
+    let parties = told.finding.parties.iter().map(|party| party.owner.as_str());
+    let owners: Vec<&str> = owners.chain(parties).collect();
+    let proof = told.finding.events.iter().copied().chain(told.blame.events());
+    let end = proof.filter_map(|id| told.history.get(id)).max_by_key(|event| event.id);
+    let end = end.expect("a finding is proved");
+    let sets = told.events().filter(|event| {
+        event.id <= end.id
+            && matches!(&event.what, What::RecordSet { owner, .. } if owners.contains(&&**owner))
+    });
+    let sets: Vec<&Event> = sets.collect();
+    let Some(first) = sets.first() else { return false };
+    let servers = sets.iter().map(|event| &*event.node);
+    let met = owners.iter().map(|owner| Told::client(owner)).chain(servers);
+    // What an ensemble grants, no single server of it does.
+    let is_at =
+        |node: &str, target: &str| target == node || (node == ENSEMBLE && is_of_ensemble(target));
+    let strikes = met.into_iter().any(|node| targets.iter().any(|target| is_at(node, target)));
+    strikes && told.at_work(fault, first.at_us, end.at_us)
+}
+
+/// A story tells the faults that are blamed and those that met a holder, and no other: how many
+/// that did something it leaves out so.
+fn no_other_fault_is_told(told: &Told<'_>) -> usize {
+    let is_blamed = |fault: usize| told.blame.faults.iter().any(|of| of.fault == fault);
+    let mut left_out = BTreeSet::new();
+    for event in told.events() {
+        let What::FaultBegan { fault, targets, .. } = &event.what else { continue };
+        if told.in_story(event) {
+            let is_needed = is_blamed(*fault) || met_a_holder(told, *fault, targets);
+            assert!(is_needed, "fault {fault} is told, and met nobody");
+        } else if told.events().any(
+            |of| matches!(&of.what, What::FaultTouched { fault: touched, .. } if touched == fault),
+        ) {
+            left_out.insert(*fault);
+        }
+    }
+    left_out.len()
+}
+
 /// What is not needed has a bound, and what proves the finding is told.
 fn is_as_short_as_it_can_be(told: &Told<'_>) {
     let events = told.story.steps.iter().filter_map(|step| told.history.get(step.event?));
@@ -126,7 +171,14 @@ fn is_as_short_as_it_can_be(told: &Told<'_>) {
     let failover = told.blame.mechanism.failover();
     let failover = failover.map_or([None, None], |over| [over.down, over.switch]);
     let is_needed = |event: &&Event| {
-        let is_fault = matches!(event.what, What::FaultBegan { .. } | What::RecordSet { .. });
+        let is_fault = match &event.what {
+            What::FaultBegan { fault, targets, .. } => {
+                told.blame.faults.iter().any(|of| of.fault == *fault)
+                    || met_a_holder(told, *fault, targets)
+            }
+            What::RecordSet { .. } => true,
+            _ => false,
+        };
         is_fault
             || proof.contains(&event.id)
             || mechanism.contains(&event.id)
@@ -175,6 +227,11 @@ fn what_met_a_holder_is_told(told: &Told<'_>) {
     }
 }
 
+thread_local! {
+    /// How many faults that did something the stories of this thread left out.
+    static LEFT_OUT: Cell<usize> = const { Cell::new(0) };
+}
+
 /// The rule of a run's why; `None` for a run in which nothing was found.
 fn judged(run: &Run) -> Option<&'static str> {
     let subject = Subject::of(&run.history, &run.judgement)?;
@@ -188,6 +245,7 @@ fn judged(run: &Run) -> Option<&'static str> {
     rule(&told);
     blame_is_told(&told);
     what_met_a_holder_is_told(&told);
+    LEFT_OUT.with(|left_out| left_out.set(left_out.get() + no_other_fault_is_told(&told)));
     Some(part)
 }
 
@@ -231,6 +289,9 @@ fn every_why_of_three_hundred_failovers_is_true() {
     for part in ["acknowledged before a replica", "restarted with an empty memory", "Split brain"] {
         assert!(said.keys().any(|said| said.contains(part)), "never said: {part}");
     }
+    // Of what struck others, or at another time, nothing is told.
+    let left_out = LEFT_OUT.with(Cell::get);
+    assert!(left_out > 50, "{left_out}");
 }
 
 #[test]

@@ -1,20 +1,25 @@
 //! A pooler before PostgreSQL, in transaction mode: many clients share few sessions of a
 //! server, each for a transaction at a time.
 //!
-//! It does what PgBouncer 1.23 documents for `pool_mode = transaction` and its defaults. A client
-//! has a server's session from the first message of a transaction until all that it has asked is
-//! answered and no transaction is open, and the next transaction runs in whichever session was
-//! used last. What belongs to a session and not to a transaction is therefore not the client's: a
-//! session's advisory locks and prepared statements stay behind and are found by whoever comes
-//! next, LISTEN hears nothing, and SET is everybody's, but for the six parameters that are tracked
-//! ([`TRACKED`]): what a client has of these is set before its transaction where the session
-//! has something else. Nothing resets a session between clients.
+//! It does what PgBouncer 1.23 documents for `pool_mode = transaction` and its defaults, but for
+//! these: a login that failed is tried again as soon as somebody asks (`server_login_retry = 0`),
+//! sessions do not age (`server_lifetime = 0`, `server_idle_timeout = 0`), a session ends if a
+//! request to cancel on it is not seen through in time, nobody is asked for a password, and there
+//! is no console. Prepared statements are not tracked, which is the default of 1.23
+//! (`max_prepared_statements = 0`).
+//!
+//! A client has a server's session from the first message of a transaction until all that it
+//! has asked is answered and no transaction is open, and the next transaction runs in
+//! whichever session was used last. What belongs to a session and not to a transaction is
+//! therefore not the client's: a session's advisory locks and prepared statements stay behind
+//! and are found by whoever comes next, LISTEN hears nothing, and SET is everybody's, but for
+//! the six parameters that are tracked ([`TRACKED`]): what a client has of these is set
+//! before its transaction where the session has something else. Nothing resets a session
+//! between clients.
 //!
 //! A client that leaves within a transaction takes the session with it, as does one whose
-//! session ends. There is a pool for each user and database. Prepared statements are not
-//! tracked (`max_prepared_statements = 0`), sessions do not age, nobody is asked for a
-//! password, there is no console, and a login that failed is tried again as soon as somebody
-//! asks (`server_login_retry = 0`).
+//! session ends; one that leaves while it waits has asked nothing. There is a pool for each user
+//! and database.
 //!
 //! Order of things: the sessions and who waits for one in `pool`, a session at the server in
 //! `backend`, a client in `client` with what it has asked in `outstanding`, requests to cancel in

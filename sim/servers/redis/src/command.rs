@@ -71,7 +71,7 @@ pub(super) use table::{COUNTED, is_command};
 
 use table::{
     COMMANDS, Command, DENY_OOM, MAY_REPLICATE, NO_MULTI, NO_QUEUE, NO_SCRIPT, Named,
-    OF_SUBSCRIBER, WHILE_BUSY, WHILE_STALE, WRITE, find, named,
+    OF_SUBSCRIBER, SCRIPT, WHILE_BUSY, WHILE_STALE, WRITE, find, named,
 };
 
 /// The text of an error reply, its code first.
@@ -242,11 +242,13 @@ fn execute_and_answer(
     let named = named(arguments);
     let place = named.as_ref().ok().map(|named| named.place);
     let checked = named.and_then(|named| {
-        check(shared, state, client, &named, arguments)?;
-        Ok(named)
+        named.check_arity(arguments.len())?;
+        let flags = checks::flags(state, client, named.command, arguments);
+        check(shared, state, client, named.command, flags, arguments)?;
+        Ok((named, flags))
     });
-    let Named { command, place, .. } = match checked {
-        Ok(named) => named,
+    let (Named { command, place, .. }, flags) = match checked {
+        Ok(checked) => checked,
         Err(failure) => {
             let failure = fail_transaction(state, client, arguments, failure);
             state.statistics.reject(place, &failure.0);
@@ -256,7 +258,7 @@ fn execute_and_answer(
     };
     (client.last_command, client.last_place) = (command.name, place);
     if client.transaction.is_some() && command.flags & NO_QUEUE == 0 {
-        transaction::queue(shared, state, client, arguments, reply);
+        transaction::queue(shared, state, client, flags, arguments, reply);
         return;
     }
     let mut pending = Pending::default();

@@ -41,8 +41,7 @@ use sha1::{Digest, Sha1};
 
 use super::codec::{Arguments, OwnedArguments, ReplyEncoder};
 use super::command::{
-    Call, Failure, MASTER_DOWN, OUT_OF_MEMORY, Outcome, ScriptMemory, check_write,
-    is_out_of_memory, is_stale,
+    Call, Failure, MASTER_DOWN, Outcome, ScriptMemory, check_write, is_out_of_memory, is_stale,
 };
 use super::settings::Settings;
 use host::RunState;
@@ -97,10 +96,18 @@ struct Script {
 /// What a script that begins with `#!lua` says of itself. Without that line nothing is
 /// known and everything is looked at as it comes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Flags {
-    no_writes: bool,
-    allow_oom: bool,
-    allow_stale: bool,
+pub(super) struct Flags {
+    pub(super) no_writes: bool,
+    pub(super) allow_oom: bool,
+    pub(super) allow_stale: bool,
+}
+
+impl Flags {
+    /// What a script says of itself that may not have been loaded; one that says it wrongly
+    /// says nothing.
+    pub(super) fn of_source(source: &[u8]) -> Option<Flags> {
+        read_shebang(source).ok().and_then(|(flags, _)| flags)
+    }
 }
 
 /// More keys and arguments than these are handed over in tables.
@@ -225,6 +232,11 @@ impl Engine {
         self.scripts.contains_key(sha)
     }
 
+    /// What a loaded script says of itself.
+    pub(super) fn flags(&self, sha: &Sha) -> Option<Flags> {
+        self.scripts.get(sha).and_then(|script| script.flags)
+    }
+
     /// Loads a script.
     pub(super) fn load(&mut self, source: &[u8]) -> Result<Sha, Failure> {
         let sha = Sha::of(source);
@@ -304,13 +316,7 @@ impl Engine {
     ) -> Outcome {
         let Script { function, flags } = script;
         let was_out = is_out_of_memory(call.shared, call.state, call.client);
-        if let Err(failure) = check_flags(call, flags, was_out) {
-            // Redis asks before it calls the command, but of one in `EXEC`.
-            if call.may_block && flags.is_some() {
-                call.state.statistics.refuse();
-            }
-            return Err(failure);
-        }
+        check_flags(call, flags, was_out)?;
         if read_only && flags.is_some_and(|flags| !flags.no_writes) {
             return Err("ERR Can not execute a script with write flag using *_ro command.".into());
         }
@@ -461,7 +467,11 @@ struct Run {
     budget: Arc<Budget>,
 }
 
-/// A script that says what it does is refused before it begins.
+const NOT_WITHOUT_MEMORY: &str = "OOM allow-oom flag is not set on the script, can not run it \
+    when used memory > 'maxmemory'";
+
+/// A script that says what it does is refused before it begins. That is looked at before it is
+/// called or queued; what has come about since within its transaction is seen here.
 fn check_flags(call: &Call<'_>, flags: Option<Flags>, was_out: bool) -> Outcome {
     if is_stale(call.state) && !flags.is_some_and(|flags| flags.allow_stale) {
         return Err(MASTER_DOWN.into());
@@ -472,7 +482,7 @@ fn check_flags(call: &Call<'_>, flags: Option<Flags>, was_out: bool) -> Outcome 
         check_write(call.shared, call.state, call.client)?;
     }
     if was_out && !flags.no_writes && !flags.allow_oom {
-        return Err(OUT_OF_MEMORY.into());
+        return Err(NOT_WITHOUT_MEMORY.into());
     }
     Ok(())
 }

@@ -410,6 +410,10 @@ pub(super) struct Position {
 pub(super) struct Transaction {
     pub(super) commands: Vec<OwnedArguments>,
     pub(super) bytes: usize,
+    /// The flags that some of them have, as these were when they were queued.
+    pub(super) flags_of_any: u16,
+    /// Those that some of them have not.
+    pub(super) flags_not_of_all: u16,
     /// A command could not be queued: `EXEC` will refuse.
     pub(super) failed: bool,
 }

@@ -39,15 +39,13 @@ pub(super) struct Statistics {
     /// How many errors the command that runs has answered that were counted where they arose:
     /// a script's, of the commands that it called.
     repeated: u64,
-    /// The command that runs was refused after all.
-    is_refused: bool,
 }
 
 impl Default for Statistics {
     fn default() -> Self {
         let counts = vec![Count::default(); COUNTED].into_boxed_slice();
         let errors = BTreeMap::new();
-        Statistics { counts, errors, answered: 0, claimed: 0, repeated: 0, is_refused: false }
+        Statistics { counts, errors, answered: 0, claimed: 0, repeated: 0 }
     }
 }
 
@@ -64,10 +62,6 @@ impl Statistics {
 
     /// It ran, or waits for something. One that waited `again` was called before it did.
     pub(super) fn end(&mut self, place: Place, again: bool) {
-        if std::mem::take(&mut self.is_refused) {
-            self.claimed = self.answered;
-            return self.count_rejected(place);
-        }
         let failed = u64::from(self.answered > self.claimed) + std::mem::take(&mut self.repeated);
         self.claimed = self.answered;
         if failed > 0 {
@@ -76,12 +70,6 @@ impl Statistics {
         if let Some(count) = self.counts.get_mut(usize::from(place.0)).filter(|_| !again) {
             count.calls += 1;
         }
-    }
-
-    /// The command that runs fails for what is asked of it before it is called, elsewhere than
-    /// here: of a script's flags, of a transaction that writes.
-    pub(super) fn refuse(&mut self) {
-        self.is_refused = true;
     }
 
     /// A command was refused with this error.

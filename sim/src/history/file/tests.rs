@@ -254,6 +254,7 @@ fn bad_files_give_one_error_with_line_and_mend() {
             ),
         ),
         ("bad attempt", with(r#"{"at_us":6,"node":"a","what":"release-invoked","attempt":"a"}"#)),
+        ("a comma left out", with(r#"{"at_us":6 "node":"a","what":"healed"}"#)),
         ("negative time", with(r#"{"at_us":-6,"node":"a","what":"healed"}"#)),
         ("a fraction", with(r#"{"at_us":6.5,"node":"a","what":"healed"}"#)),
         ("time goes back", with(r#"{"at_us":4,"node":"a","what":"healed"}"#)),

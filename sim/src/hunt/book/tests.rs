@@ -39,6 +39,22 @@ fn before_pairs() -> (u64, u64) {
     (singles, singles + course.survey().unwrap().calm.len() as u64)
 }
 
+/// A budget that leaves no pair is told before anything is run.
+#[test]
+fn too_few_runs_for_a_pair_are_told_in_time() {
+    let (singles, before) = before_pairs();
+    let told = |runs| hunted(Fence::Off, runs, None, true).0.too_few_for_pairs();
+    let calm = before - singles;
+    let expected = format!(
+        "no pair will be tried: {} without a fault and {} come first; give it more than --seeds \
+         {before}",
+        counted(calm, "run"),
+        counted(singles, "single fault"),
+    );
+    assert_eq!(told(before), Some(expected));
+    assert_eq!(told(before + 1), None);
+}
+
 #[test]
 fn why_no_pair_was_tried_is_told_with_what_helps() {
     let (singles, before) = before_pairs();
@@ -61,10 +77,13 @@ fn why_no_pair_was_tried_is_told_with_what_helps() {
     let (course, book) = hunted(Fence::Off, before, None, true);
     let told = book.why_no_pair(&course, None).unwrap();
     assert!(course.pairs() > 0);
-    let left = counted(course.pairs(), "pair");
-    assert!(told.contains(&format!("took all there was, and {left} are left")), "{told}");
-    let enough = before + course.pairs();
-    assert!(told.ends_with(&format!("give it up to --seeds {enough}")), "{told}");
+    let known = counted(course.pairs(), "pair");
+    let told_so =
+        format!("took every run there was, and {known} of them are known; give it more than");
+    assert!(told.contains(&told_so), "{told}");
+    let all = before + course.pairs();
+    let mend = format!("more than --seeds {before} (--seeds {all} tries all that are known)");
+    assert!(told.ends_with(&mend), "{told}");
 }
 
 #[test]

@@ -117,7 +117,8 @@ pub(super) fn reset(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
         1 => (Operation::Release, Phase::Applied),
         _ => (Operation::Read, Phase::Applied),
     };
-    let kind = FaultKind::Reset { from: vec![target.client.clone()], to: vec![any(weather, draw)] };
+    let to = weather.plan.topology.door_of(&any(weather, draw));
+    let kind = FaultKind::Reset { from: vec![target.client.clone()], to: vec![to] };
     let when: When = target.after(operation, phase, weather.time(draw, 0, 2_000));
     vec![Fault { kind, when, lasts: None }]
 }

@@ -275,7 +275,7 @@ fn cut_off(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let target = weather.target(draw);
     let stock = draw.chance(300);
     let one_way = draw.chance(100);
-    let to = if stock { vec![STOCK_NODE.to_owned()] } else { plan.topology.lock_servers() };
+    let to = if stock { vec![STOCK_NODE.to_owned()] } else { plan.topology.doors() };
     vec![Fault {
         kind: FaultKind::Partition { from: vec![target.client], to, one_way },
         when: weather.begin(draw),
@@ -290,7 +290,7 @@ fn slow_link(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let own = vec![target.client];
     let (from, to) = match draw.below(3) {
         0 if has_replica(plan) => (vec![master(weather.plan)], replicas(plan)),
-        0 | 1 => (own, vec![master(plan)]),
+        0 | 1 => (own, vec![plan.topology.door_of(&master(plan))]),
         _ => (own, vec![STOCK_NODE.to_owned()]),
     };
     let extra = weather.some(draw, 5_000, 400_000);

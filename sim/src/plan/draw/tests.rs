@@ -1,8 +1,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::alone::LONE_FAMILIES;
 use super::*;
 use crate::plan::rules::first_problem;
-use crate::plan::{FaultKind, file};
+use crate::plan::struck::Struck;
+use crate::plan::{FaultKind, POOLER_NODE, file};
 
 fn failover(seed: u64) -> Plan {
     Plan::from_seed("redis-failover", "redis", Fence::Off, Seed(seed)).unwrap()
@@ -115,6 +117,37 @@ fn the_swarm_has_every_kind_and_few_faults_at_once() {
     assert!((300..700).contains(&careless), "{careless}");
 }
 
+/// Behind a pooler clients have no connection to the server: what parted them from it alone
+/// would strike nobody.
+#[test]
+fn whoever_is_parted_from_a_server_behind_a_pooler_is_parted_from_the_pooler() {
+    let base = |lock| scenario::default_plan("postgres-pooler", lock, Fence::Off).unwrap();
+    let under_redis = [("topology.redis", "1"), ("workload.stock", "sql")];
+    let sold_under_redis = base("pg-lock-table").with_changes(Some("redis"), None, &under_redis);
+    let mut struck: BTreeMap<&str, u32> = BTreeMap::new();
+    for base in [base("pg-lock-table"), base("pg-optimistic"), sold_under_redis.unwrap()] {
+        let at_random = (0..1_000)
+            .map(|seed| Plan::from_seed_by(Draws::Wide, base.clone(), Seed(seed), &[]).unwrap());
+        let families = LONE_FAMILIES.iter().filter(|family| family.is_at_home(&base));
+        let alone = families.flat_map(|family| {
+            (0..20).map(|seed| Plan::struck_by(base.clone(), family.name, Seed(seed)).unwrap())
+        });
+        for fault in at_random.chain(alone).flat_map(|plan| plan.faults) {
+            let Struck::Sides(from, to) = fault.kind.struck() else { continue };
+            let has_app = |side: &[String]| side.iter().any(|node| node.starts_with("app-"));
+            let has = |side: &[String], node: &str| side.iter().any(|other| other == node);
+            let parts_app_from =
+                |node: &str| has_app(from) && has(to, node) || has_app(to) && has(from, node);
+            let is_parted = parts_app_from(POOLER_NODE);
+            // Where the server is cut off from everybody, its pooler is among these.
+            let is_cut_off = has(from, POOLER_NODE) || has(to, POOLER_NODE);
+            assert!(!parts_app_from("pg-1") || is_parted || is_cut_off, "{fault:?}");
+            *struck.entry(fault.kind.name()).or_default() += u32::from(is_parted);
+        }
+    }
+    assert!(struck.len() == 3 && struck.values().all(|count| *count > 100), "{struck:?}");
+}
+
 /// A seed that was told to somebody must stay the storm that it was: what is drawn of
 /// faults and clocks is pinned. A change here makes every seed another one.
 #[test]
@@ -191,6 +224,11 @@ fn bad_settings_name_the_flag() {
         set("lock.margin", "100%"),
         set("lock.name", "redis"),
         set("topology.redis", "two"),
+        set("topology.redis", "100000"),
+        set("topology.redis", "17"),
+        set("workload.units", "5000000000"),
+        set("workload.reentries", "101"),
+        set("topology.latency-sigma", "5000000"),
         set("topology.redis", "1"),
         set("workload.deadline-check", "yes"),
         set("topology.latency-sigma", "wide"),

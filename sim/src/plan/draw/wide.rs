@@ -45,20 +45,21 @@ fn small(weather: &Weather<'_>, draw: &mut Draw, target: &Target) -> FaultKind {
     let plan = weather.plan;
     let servers = plan.topology.lock_servers();
     let server = draw.pick(&servers).cloned().unwrap_or_else(|| master(plan));
+    let door = plan.topology.door_of(&server);
     let client = target.client.clone();
     let one_way = draw.chance(300);
     match draw.below(7) {
         0 => FaultKind::Pause { node: client, group: None },
         1 => FaultKind::Pause { node: server, group: None },
         2 => FaultKind::ProcessCrash { node: server },
-        3 => FaultKind::Partition { from: vec![client], to: vec![server], one_way },
+        3 => FaultKind::Partition { from: vec![client], to: vec![door], one_way },
         4 if has_replica(plan) => {
             FaultKind::Partition { from: vec![master(plan)], to: replicas(plan), one_way }
         }
-        4 | 5 => FaultKind::Reset { from: vec![client], to: servers },
+        4 | 5 => FaultKind::Reset { from: vec![client], to: plan.topology.doors() },
         _ => {
             let extra = weather.some(draw, 5_000, 200_000);
-            FaultKind::SlowLink { from: vec![client], to: vec![server], extra }
+            FaultKind::SlowLink { from: vec![client], to: vec![door], extra }
         }
     }
 }
@@ -120,7 +121,7 @@ fn reset(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let (from, to) = match draw.below(5) {
         0 if has_replica(plan) => (vec![master(plan)], replicas(plan)),
         1 => (own, vec![STOCK_NODE.to_owned()]),
-        _ => (own, plan.topology.lock_servers()),
+        _ => (own, plan.topology.doors()),
     };
     let exactly = draw.chance(600);
     let delay = weather.time(draw, 0, 20_000);

@@ -91,7 +91,7 @@ fn setting(
         return Err(unknown_setting(document, section, entry));
     };
     places.insert(key.path(), entry.span.clone());
-    (key.set)(plan, raw(entry.value)).map_err(|complaint| {
+    key.put(plan, raw(entry.value)).map_err(|complaint| {
         let what = format!("{}: {}", key.path(), complaint.what);
         document.error(entry.span.clone(), Complaint::new(what, complaint.mend))
     })

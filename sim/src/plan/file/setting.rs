@@ -35,7 +35,7 @@ pub(crate) fn apply(plan: &mut Plan, name: &str, value: &str) -> Result<(), Plan
     let Some(key) = settable().find(|key| key.path() == name) else {
         return Err(PlanError::named("--set", unknown(name)));
     };
-    (key.set)(plan, Raw::Bare(value))
+    key.put(plan, Raw::Bare(value))
         .map_err(|complaint| PlanError::named(format!("--set {name}"), complaint))
 }
 

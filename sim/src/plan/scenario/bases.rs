@@ -120,45 +120,23 @@ pub(super) fn postgres_pooler() -> (Micros, LockPlan, Topology, Workload) {
 
 pub(super) fn redis_long_lease() -> (Micros, LockPlan, Topology, Workload) {
     let minutes = |minutes: u64| Micros::from_secs(60 * minutes);
+    let (_, lock, topology, workload) = redis_single();
     let lock = LockPlan {
-        name: String::new(),
         lease: minutes(60),
-        margin_ppm: 10_000,
         command_timeout: Micros::from_secs(2),
         retry: Micros::from_secs(10),
-        own: OwnOptions { waiter_timeout: minutes(1), ..OwnOptions::default() },
+        own: OwnOptions { waiter_timeout: minutes(1), ..lock.own },
+        ..lock
     };
-    let topology = Topology {
-        redis: 1,
-        independent: false,
-        persistence: RedisPersistence::None,
-        sentinels: 0,
-        zookeeper: 0,
-        tick: TICK,
-        postgres: 0,
-        max_connections: MAX_CONNECTIONS,
-        pooler: 0,
-        apps: 2,
-        absent: BTreeSet::new(),
-        latency: Micros(500),
-        latency_sigma_milli: 400,
-        down_after: Micros::from_secs(1),
-    };
+    let topology = Topology { apps: 2, ..topology };
     // Every second section lasts around as long as the lease.
     let workload = Workload {
-        units: 400,
         think: minutes(5),
         work: minutes(10),
         slow_per_mille: 500,
         slow_work: minutes(55),
         patience: minutes(120),
-        deadline_check: true,
-        reentries: 0,
-        locks: 1,
-        stock: StockPlace::Memory,
-        buyers: 1,
-        pool: CONNECTIONS,
-        readers: 0,
+        ..workload
     };
     (minutes(240), lock, topology, workload)
 }

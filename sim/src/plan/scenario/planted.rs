@@ -35,6 +35,7 @@ macro_rules! pairs {
                 tokens: $tokens,
                 records: records!($needs),
                 needs: needs!($needs),
+                planted: true,
             },
             LockKind {
                 name: concat!("mended/", $name),
@@ -43,6 +44,7 @@ macro_rules! pairs {
                 tokens: $tokens,
                 records: records!($needs),
                 needs: needs!($needs),
+                planted: true,
             },
         )*]
     };

@@ -8,12 +8,13 @@ use lockstorm_sim::hunt::course::{Shard, Strategy};
 use lockstorm_sim::plan::Seed;
 use lockstorm_sim::storm::environment::Environment;
 
-use super::storm::{StormArguments, engine_within};
+use super::storm::{StormArguments, engine_within, settings_of_no_file};
 use super::values::{Format, real_time};
 use crate::program::exit::Failure;
 
 /// `hunt`.
 #[derive(Debug, Clone, Args)]
+#[command(mut_arg("settings", |set| set.long_help(settings_of_no_file())))]
 pub struct HuntArguments {
     /// Which storm.
     #[command(flatten)]

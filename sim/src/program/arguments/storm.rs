@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use lockstorm_sim::hunt::Quarry;
 use lockstorm_sim::plan::file::setting::settable;
 use lockstorm_sim::plan::keys::{Key, SECTIONS};
-use lockstorm_sim::plan::{Draws, Fence, Plan, PlanError, Seed, scenario};
+use lockstorm_sim::plan::{Draws, Fence, Plan, Seed, scenario};
 use lockstorm_sim::storm::environment::Environment;
 
 use super::values::{DrawsArgument, EngineArgument, FenceArgument, Format, key_and_value};
@@ -32,13 +32,33 @@ pub struct ChangeArguments {
 
 impl ChangeArguments {
     /// The plan of a file with what these say.
-    pub fn of_file(&self, plan: Plan) -> Result<Plan, PlanError> {
+    ///
+    /// # Errors
+    /// When `--set` sets what has a flag of its own, and those of [`Plan::with_changes`].
+    pub fn of_file(&self, plan: Plan) -> Result<Plan, Failure> {
+        self.refuse_settings(&OF_FLAGS)?;
+        if self.settings.iter().any(|(key, _)| key == "scenario") {
+            let what = "--set scenario: a plan is of its scenario; change it in the file";
+            return Err(Failure::usage(what));
+        }
         let settings: Vec<(&str, &str)> =
             self.settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         let fence = self.fence.map(FenceArgument::fence);
         // What is not there need not fit to what is changed.
         let plan = if self.calm { plan.without_faults() } else { plan };
-        plan.with_changes(self.lock.as_deref(), fence, &settings)
+        Ok(plan.with_changes(self.lock.as_deref(), fence, &settings)?)
+    }
+
+    /// Refuses settings of what a flag sets: set twice, one of the two would lie.
+    pub fn refuse_settings(&self, of_flags: &[(&str, &str)]) -> Result<(), Failure> {
+        let set = self.settings.iter();
+        let mut refused = set.filter_map(|(key, _)| of_flags.iter().find(|(name, _)| name == key));
+        match refused.next() {
+            None => Ok(()),
+            Some((key, flag)) => {
+                Err(Failure::usage(format!("--set {key}: a flag sets this; write {flag} instead")))
+            }
+        }
     }
 
     /// Whether they say nothing.
@@ -47,17 +67,31 @@ impl ChangeArguments {
     }
 }
 
+/// What a flag sets, of any plan: the setting and the flag.
+pub const OF_FLAGS: [(&str, &str); 2] = [("lock.name", "--lock"), ("fence", "--fence")];
+
 const SETTING: &str = "A knob of the plan, such as `lock.lease=2s`; may be repeated. `--help` \
                        lists all, `run --print-plan` shows what they are";
 
 /// Every knob there is, section by section.
 fn settings() -> String {
+    settings_without(&[])
+}
+
+/// Every knob that is set where nothing is read from a file: the seed has a flag there.
+pub(super) fn settings_of_no_file() -> String {
+    settings_without(&["seed"])
+}
+
+fn settings_without(others: &[&str]) -> String {
     let mut text = String::from(
         "A knob of the plan, such as `lock.lease=2s`; may be repeated. `run --print-plan` shows \
          what they are in a plan. There are:",
     );
     for section in [""].into_iter().chain(SECTIONS) {
-        let knobs = settable().filter(|key| key.section == section).map(Key::path);
+        let knobs = settable().filter(|key| key.section == section).map(Key::path).filter(|path| {
+            !others.contains(&path.as_str()) && OF_FLAGS.iter().all(|(name, _)| name != path)
+        });
         text.push_str(&format!("\n{}", knobs.collect::<Vec<_>>().join(", ")));
     }
     text

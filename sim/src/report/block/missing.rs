@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Block, Failure};
+use super::{Block, Failure, seconds};
 use crate::check::{Goal, Judgement, Verdict};
+use crate::explain::names;
 use crate::fault;
 use crate::history::{AcquireOutcome, Event, History, What};
+use crate::plan::groups;
 use crate::plan::{FaultKind, Micros, Plan, RedisPersistence, When};
 use crate::report::layout::counted;
 
@@ -41,6 +43,13 @@ pub(super) fn tell(block: &mut Block<'_>, failure: &Failure<'_>) {
         }
         block.blank();
     }
+    if judgement.verdict.is_safe() {
+        let did = what_faults_did(&run.history, &run.plan, judgement);
+        did.iter().for_each(|line| block.paragraph(line));
+        if !did.is_empty() {
+            block.blank();
+        }
+    }
     let mends: Vec<&str> = mends.iter().map(String::as_str).collect();
     block.labelled("Mend", &mends);
 }
@@ -63,59 +72,13 @@ fn unknown(judgement: &Judgement, history: &History) -> (String, Vec<String>) {
         );
     }
     for goal in &judgement.goals.missed {
-        let (what, mend) = match goal {
-            Goal::Handover => (
-                "the lock never passed from one client to another",
-                "give the storm more time (--set duration=20s), more clients (--set \
-                 topology.apps=3) or more patience (--set workload.patience=10s)",
-            ),
-            Goal::FaultTookEffect => {
-                ("no fault had an observable effect", "anchor a fault to an event that happens")
-            }
-            Goal::GrantInStorm => (
-                "the lock was granted only after every fault had ended: in the storm it was not \
-                 tried",
-                "let the faults begin later or end sooner, or give the storm more time (--set \
-                 duration=20s)",
-            ),
-            Goal::BooksRead => (
-                "units were sold, and the stock's books were never read",
-                "the run ended before its clients: give it less to do, or look for a client that \
-                 never comes back",
-            ),
-            Goal::Conflict => (
-                "no two clients ever wanted the same at the same time",
-                "give the storm more clients (--set topology.apps=3) or fewer units",
-            ),
-            Goal::ResourceTouched => (
-                "no client ever did anything to the resource that the lock guards",
-                "say inside the section what it does there (`Inside::effect`), or leave the \
-                 section away and have it sell",
-            ),
-            Goal::Failover
-            | Goal::Expiry
-            | Goal::Renewal
-            | Goal::HolderDied
-            | Goal::SoldOut
-            | Goal::FenceRefused => (
-                goal.word(crate::check::Language::English),
-                "the scenario is about this, and it did not happen: anchor a fault where it would",
-            ),
-        };
-        missing.push(match goal {
-            Goal::Handover
-            | Goal::FaultTookEffect
-            | Goal::GrantInStorm
-            | Goal::BooksRead
-            | Goal::ResourceTouched
-            | Goal::Conflict => what.to_owned(),
-            _ => format!("the scenario's goal \"{what}\" was not met"),
-        });
+        let (what, mend) = missed(*goal);
+        missing.push(what);
         mends.push(mend.to_owned());
     }
-    if let Some((what, mend)) = nobody_was_let_in(history) {
+    if let Some(what) = nobody_was_let_in(history) {
         missing.push(what);
-        mends.insert(0, mend);
+        mends.insert(0, "look first at what the lock says of itself".to_owned());
     }
     if judgement.undecided > 0 {
         missing.push(format!(
@@ -132,28 +95,110 @@ fn unknown(judgement: &Judgement, history: &History) -> (String, Vec<String>) {
 }
 
 /// Why nobody was ever granted the lock, where every acquire failed.
-fn nobody_was_let_in(history: &History) -> Option<(String, String)> {
+fn nobody_was_let_in(history: &History) -> Option<String> {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for event in history.iter() {
-        match &event.what {
-            What::AcquireReturned { outcome: AcquireOutcome::Granted { .. }, .. } => return None,
-            What::AcquireReturned {
-                outcome:
-                    AcquireOutcome::Failed { reason } | AcquireOutcome::Indeterminate { reason },
-                ..
-            } => *reasons.entry(reason).or_default() += 1,
-            _ => {}
+        let What::AcquireReturned { outcome, .. } = &event.what else { continue };
+        match outcome {
+            AcquireOutcome::Granted { .. } => return None,
+            AcquireOutcome::Failed { reason } | AcquireOutcome::Indeterminate { reason } => {
+                *reasons.entry(reason).or_default() += 1;
+            }
+            AcquireOutcome::Busy | AcquireOutcome::TimedOut => {}
         }
     }
     let total: usize = reasons.values().sum();
     let (reason, count) = reasons.into_iter().max_by_key(|(_, count)| *count)?;
-    let what = format!(
-        "of {} that failed {} said \"{reason}\", and nobody was granted the lock",
-        counted(total as u64, "acquire"),
-        count
-    );
-    let mend = "mend what the lock says of itself: it fails without a fault".to_owned();
-    Some((what, mend))
+    let acquires = counted(total as u64, "acquire");
+    Some(format!("of {acquires} that failed {count} said \"{reason}\", and nobody was let in"))
+}
+
+/// What of a goal was not there, and the mend.
+fn missed(goal: Goal) -> (String, &'static str) {
+    let (what, mend) = match goal {
+        Goal::Handover => (
+            "the lock never passed from one client to another",
+            "give the storm more time (--set duration=20s), more clients (--set topology.apps=3) \
+             or more patience (--set workload.patience=10s)",
+        ),
+        Goal::FaultTookEffect => {
+            ("no fault had an observable effect", "anchor a fault to an event that happens")
+        }
+        Goal::GrantInStorm => (
+            "the lock was granted only after every fault had ended: in the storm it was not tried",
+            "let the faults begin later or end sooner, or give the storm more time (--set \
+             duration=20s)",
+        ),
+        Goal::BooksRead => (
+            "units were sold, and the stock's books were never read",
+            "the run ended before its clients: give it less to do, or look for a client that never \
+             comes back",
+        ),
+        Goal::Conflict => (
+            "no two clients ever wanted the same at the same time",
+            "give the storm more clients (--set topology.apps=3) or fewer units",
+        ),
+        Goal::ResourceTouched => (
+            "no client ever did anything to the resource that the lock guards",
+            "say inside the section what it does there (`Inside::effect`), or leave the section \
+             away and have it sell",
+        ),
+        Goal::Failover
+        | Goal::Expiry
+        | Goal::Renewal
+        | Goal::HolderDied
+        | Goal::SoldOut
+        | Goal::FenceRefused => {
+            let goal = goal.word(crate::check::Language::English);
+            return (
+                format!("the scenario's goal \"{goal}\" was not met"),
+                "the scenario is about this, and it did not happen: anchor a fault where it would",
+            );
+        }
+    };
+    (what.to_owned(), mend)
+}
+
+/// What each fault of a safe run did first, and what became of its servers meanwhile: who led,
+/// and whose sessions ended. A run that says nothing of this could be one in which all was calm.
+fn what_faults_did(history: &History, plan: &Plan, judgement: &Judgement) -> Vec<String> {
+    const MOST_FAULTS: usize = 6;
+    const MOST_EVENTS: usize = 6;
+    let touched = &judgement.goals.touched;
+    let of_fault = touched.iter().take(MOST_FAULTS).filter_map(|fault| {
+        let narration = fault::narration(&plan.faults.get(*fault)?.kind);
+        let how = history.iter().find_map(|event| match &event.what {
+            What::FaultTouched { fault: of, how } if of == fault => Some(how),
+            _ => None,
+        });
+        Some(format!("fault {fault}: {narration}; {}", how?))
+    });
+    let mut lines: Vec<String> = of_fault.collect();
+    if touched.len() > MOST_FAULTS {
+        lines.push(format!("and {} more", touched.len() - MOST_FAULTS));
+    }
+    let is_told = |event: &&Event| {
+        matches!(
+            event.what,
+            What::Promoted { .. }
+                | What::Leading { .. }
+                | What::SteppedDown { .. }
+                | What::SessionExpired { .. }
+        )
+    };
+    let events = history.iter().filter(is_told);
+    let mut told: Vec<String> = events
+        .clone()
+        .take(MOST_EVENTS)
+        .filter_map(|event| Some(format!("{} ({})", names::name(event)?, seconds(event.at_us))))
+        .collect();
+    if events.clone().count() > MOST_EVENTS {
+        told.push(format!("and {} more", events.count() - MOST_EVENTS));
+    }
+    if !told.is_empty() {
+        lines.push(format!("servers: {}", told.join(", ")));
+    }
+    lines
 }
 
 /// Whose programs ended by themselves and were not started again, and why.
@@ -222,11 +267,10 @@ fn diskless<'k>(kind: &'k FaultKind, plan: &Plan) -> Option<(&'k str, String)> {
                     topology.redis-persistence=aof-always)";
         return Some((node, mend.to_owned()));
     }
-    // Clients, and the stock that is no database.
-    let is_server = ["redis-", "sentinel-", "zk-", "pg-"].iter().any(|kind| node.starts_with(kind));
+    let keeps = groups::sort_of(node).is_some_and(|(_, sort)| sort.keeps);
     let mend =
         format!("{node} is no server that keeps anything: have the fault strike one that is");
-    (!is_server).then_some((node, mend))
+    (!keeps).then_some((node, mend))
 }
 
 /// What became of each fault that touched nothing; of many, the first `most`.

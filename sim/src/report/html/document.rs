@@ -13,7 +13,8 @@ use super::source::Source;
 use super::tracks::{self, Bars, FaultBand, Lane, Lanes, time};
 use crate::check::grants::Grants;
 use crate::check::{Finding, Goal, Kind, Verdict};
-use crate::explain::cliff::{Rest, Settled};
+use crate::explain::Draws;
+use crate::explain::cliff::{Rest, Rise, Settled};
 use crate::explain::pair::Moment;
 use crate::history::EventId;
 use crate::plan::{capsule, file};
@@ -150,7 +151,8 @@ pub struct CliffFacts {
     pub draws: u32,
     pub points: Vec<CliffPoint>,
     pub decisive: Option<Decisive>,
-    pub gradual: Option<Gradual>,
+    pub gradual: Option<Way>,
+    pub not_decided: Option<Way>,
     pub measures: Vec<Measure>,
     pub nearest: Both,
     pub failing: Option<PairSide>,
@@ -168,15 +170,17 @@ pub struct CliffPoint {
     pub calm: u32,
 }
 
-/// The way on which the share rises, at no single event.
+/// The way on which the share rises at no single event, or seems to.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "sim/page/src/data.ts has them")]
-pub struct Gradual {
+pub struct Way {
     pub from: Option<usize>,
-    pub to: usize,
+    pub to: Option<usize>,
     pub before: u32,
     pub after: u32,
     pub calm: bool,
+    pub anew: bool,
+    pub least: Option<u32>,
 }
 
 /// The decisive event.
@@ -384,6 +388,20 @@ impl Found {
     }
 }
 
+impl Way {
+    fn of(rise: &Rise, draws: u32) -> Way {
+        Way {
+            from: rise.from_step,
+            to: rise.to.step,
+            before: rise.before,
+            after: rise.after,
+            calm: rise.rest == Rest::Calm,
+            anew: rise.draws == Draws::Anew,
+            least: rise.least_draws(draws),
+        }
+    }
+}
+
 impl CliffFacts {
     fn of(explained: &crate::explain::Explained, source: &Source<'_>) -> CliffFacts {
         let id = |event: EventId| source.renumbered(event).0;
@@ -403,23 +421,21 @@ impl CliffFacts {
                     calm: point.calm,
                 })
                 .collect(),
-            decisive: explained.cliff.settled.decisive().map(|decisive| Decisive {
-                event: id(decisive.event),
-                at: time(decisive.at_us),
-                what: Both::of(&decisive.name),
-                before: decisive.before,
-                after: decisive.after,
-                calm: decisive.rest == Rest::Calm,
+            decisive: explained.cliff.settled.decisive().map(|rise| Decisive {
+                event: id(rise.to.event),
+                at: time(rise.to.at_us),
+                what: Both::of(&rise.to.name),
+                before: rise.before,
+                after: rise.after,
+                calm: rise.rest == Rest::Calm,
             }),
             gradual: match &explained.cliff.settled {
-                Settled::Gradually(way) => Some(Gradual {
-                    from: way.from,
-                    to: way.to,
-                    before: way.rise.before,
-                    after: way.rise.after,
-                    calm: way.rise.rest == Rest::Calm,
-                }),
+                Settled::Gradually(rise) => Some(Way::of(rise, explained.draws)),
                 Settled::By(_) | Settled::NotDecided(_) | Settled::Nowhere => None,
+            },
+            not_decided: match &explained.cliff.settled {
+                Settled::NotDecided(rise) => Some(Way::of(rise, explained.draws)),
+                Settled::By(_) | Settled::Gradually(_) | Settled::Nowhere => None,
             },
             measures: (explained.measures.iter())
                 .map(|measure| Measure {

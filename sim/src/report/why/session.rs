@@ -8,12 +8,14 @@ use crate::plan::{FaultKind, Plan, Ppm};
 use super::restarted::is_database;
 use FaultFamily::{ClockRate, ClockSlew, Partition, Pause, Reset, SlowLink};
 
-/// The sentence. `leader` ended the session, and since `clock` its clock ran fast.
+/// The sentence. `leader` ended the session, and since `clock` its clock ran fast; where the
+/// holder `has_noticed` that, it did nothing more.
 pub(super) fn ended(
     history: &History,
     plan: &Plan,
     blame: &Blame,
     (leader, clock): (Option<&str>, Option<EventId>),
+    has_noticed: bool,
 ) -> String {
     let leader = leader.unwrap_or("the leader");
     let silenced = blame.faults.iter().find(|fault| !matches!(fault.family, ClockRate | ClockSlew));
@@ -34,6 +36,10 @@ pub(super) fn ended(
     let is_holders = fault.role != "authority";
     match (fault.family, is_holders) {
         (Pause, true) => match group(plan, fault) {
+            None if has_noticed => format!(
+                "The holder stood still for longer than its session lasts: {leader} heard nothing \
+                 of it and ended the session. The holder could notice only when it went on."
+            ),
             None => format!(
                 "The holder stood still for longer than its session lasts: {leader} heard nothing \
                  of it, ended the session and let the next one in. The holder went on where it \

@@ -3,7 +3,7 @@
 use super::*;
 use crate::check::sample::Sample;
 use crate::check::{self, Setting};
-use crate::history::RecordLoss;
+use crate::history::{BeliefEnd, RecordLoss, StockOperation};
 use crate::plan::{ClockPlan, Fault, FaultKind, When};
 
 const CUT: FaultFamily = Partition;
@@ -268,4 +268,54 @@ fn whoever_is_slow_must_be_so_by_its_own_clock() {
     assert!(slow(-400_000).starts_with("The holder's clock runs slow"));
     assert!(slow(-20_000).starts_with("The holder worked longer than its lease"));
     assert!(slow(400_000).starts_with("The holder worked longer than its lease"));
+}
+
+/// What saved a run whose lock had failed its holder.
+fn saved(sample: Sample) -> Option<String> {
+    let history = sample.end();
+    let judgement = check::judge(&history, &Setting::default());
+    let subject = Subject::of(&history, &judgement).expect("something is found");
+    saved::saved_by(&history, &subject)
+}
+
+/// Not what the lock could not know is what somebody reads of a run that is safe, but who did.
+#[test]
+fn what_saved_a_run_is_told() {
+    let lost = || {
+        let sample = Sample::new().at(100).grant("app-1/1").at(150).read("app-1/1", 1);
+        sample.at(200).crash("redis-1").lost("redis-1", "app-1/1", RecordLoss::Crash)
+    };
+    let told = |reason| saved(lost().at(300).belief_ends("app-1/1", reason).at(9_000));
+    let sell = StockOperation::Sell { unit: 1, order: "order-1".into() };
+    let refused = lost().at(300).effect("app-1/1", Some(1), sell, false);
+    let told = [
+        told(BeliefEnd::Told),
+        told(BeliefEnd::Deadline),
+        told(BeliefEnd::Died),
+        saved(lost().at(300).release("app-1/1").at(9_000)),
+        saved(lost().at(300).sell("app-1/1", 1).at(310).release("app-1/1").at(9_000)),
+        saved(refused.at(310).belief_ends("app-1/1", BeliefEnd::Told).at(9_000)),
+    ];
+    insta::assert_snapshot!(told.map(|told| told.expect("it was saved")).join("\n"));
+    // Two at once were not saved.
+    let both = Sample::new().at(100).grant("app-1/1").at(200).grant("app-2/1").at(300);
+    assert_eq!(saved(both.at(9_000)), None);
+}
+
+/// Against sections in the wrong order a fence helps: it turns the older one away.
+#[test]
+fn a_stale_effect_has_a_mend() {
+    let sample = Sample::new().at(1).grant_token("app-1/1", 1).let_go("app-1/1");
+    let sample = sample.at(2).grant_token("app-2/1", 2).let_go("app-2/1");
+    let history = sample.at(3).read("app-2/1", 1).at(4).read("app-1/1", 1).end();
+    let setting = Setting { ordered_tokens: true, ..Setting::default() };
+    let judgement = check::judge(&history, &setting);
+    let subject = Subject::of(&history, &judgement).unwrap();
+    assert_eq!(subject.finding.kind, Kind::StaleEffect);
+    let proposals = |fence| {
+        let plan = Plan { fence, ..plan() };
+        proposals(&subject, &plan)
+    };
+    assert_eq!(proposals(Fence::Off).len(), 1);
+    assert!(proposals(Fence::Full).is_empty());
 }

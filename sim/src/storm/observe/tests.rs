@@ -16,6 +16,7 @@ fn watch() -> (RedisWatch, Recorder) {
         World::new(1, names),
         recorder.clone(),
         ConductorCell::default(),
+        None,
     );
     (watch, recorder)
 }

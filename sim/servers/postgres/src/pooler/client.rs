@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::backend::{Message, message, parameter};
 use super::cancel::{Cancels, Link, cancel};
-use super::outlet::{Outlet, poll_read};
+use super::outlet::{FULL, Outlet, poll_read};
 use super::outstanding::Outstanding;
 use super::pool::{Lent, Pool, Refusal, refusal};
 use super::{Key, Shared, TRACKED};
@@ -248,7 +248,7 @@ impl Client {
         }
         let is_late_copy = matches!(kind, b'd' | b'c' | b'f') && self.linked.is_none();
         if self.linked.is_none() && !is_late_copy {
-            self.link().await?;
+            self.link(length).await?;
         }
         let bytes: Vec<u8> = self.input.drain(..length).collect();
         if let Some(linked) = &mut self.linked {
@@ -258,9 +258,10 @@ impl Client {
         Ok(true)
     }
 
-    /// Takes a session for a transaction; what the client is owed reaches it meanwhile.
-    async fn link(&mut self) -> Result<(), End> {
-        let Client { entry, stream, output, pool, parameters, .. } = self;
+    /// Takes a session for a transaction that begins with a message of this length. What the
+    /// client is owed reaches it meanwhile; if it leaves, it waits no longer.
+    async fn link(&mut self, length: usize) -> Result<(), End> {
+        let Client { entry, stream, input, output, pool, parameters, .. } = self;
         let shared = entry.shared.clone();
         let linking = async {
             let mut lent = pool.lend().await.map_err(End::Told)?;
@@ -276,6 +277,13 @@ impl Client {
         let linked = poll_fn(|context| {
             if let Poll::Ready(Err(_)) = output.poll_write(stream, context) {
                 return Poll::Ready(Err(End::Left));
+            }
+            while input.len() < length + FULL {
+                match poll_read(stream, input, context) {
+                    Poll::Ready(Ok(count)) if count > 0 => {}
+                    Poll::Ready(_) => return Poll::Ready(Err(End::Left)),
+                    Poll::Pending => break,
+                }
             }
             linking.as_mut().poll(context)
         });

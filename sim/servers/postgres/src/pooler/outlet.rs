@@ -8,7 +8,7 @@ use lockstorm::host::Stream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// From so many bytes on that wait to be written, nothing more is read for them.
-const FULL: usize = 64 * 1024;
+pub(super) const FULL: usize = 64 * 1024;
 
 /// What is to be written.
 #[derive(Debug, Default)]

@@ -54,6 +54,18 @@ pub(super) struct Lent {
     pool: Arc<Pool>,
 }
 
+/// Who waits for a session. One that has come when it leaves is as it came.
+struct Waiting(oneshot::Receiver<Result<Lent, Refusal>>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.close();
+        if let Ok(Ok(lent)) = self.0.try_recv() {
+            lent.give_back();
+        }
+    }
+}
+
 impl Pool {
     pub(super) fn new(
         host: Host,
@@ -85,9 +97,10 @@ impl Pool {
     /// A session, in order of asking: the one that was used last, or a new one.
     pub(super) async fn lend(self: &Arc<Self>) -> Result<Lent, Refusal> {
         let (waiter, answer) = oneshot::channel();
+        let mut waiting = Waiting(answer);
         self.sessions().waiters.push_back(waiter);
         self.advance();
-        match self.host.timeout(self.settings.wait_timeout, answer).await {
+        match self.host.timeout(self.settings.wait_timeout, &mut waiting.0).await {
             Ok(Ok(lent)) => lent,
             // Nobody drops a waiter who still waits.
             Ok(Err(_)) => Err(refusal("the pooler is shut down")),
@@ -181,5 +194,38 @@ impl Drop for Lent {
             self.pool.sessions().open -= 1;
             self.pool.advance();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::task::Poll;
+
+    use super::*;
+
+    #[test]
+    fn a_session_that_comes_for_somebody_who_leaves_is_free() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let host = Host::tokio("pooler-1");
+            let server = host.listen(0).await.unwrap();
+            let stream = host.connect(&format!("127.0.0.1:{}", server.port())).await.unwrap();
+            let _accepted = server.accept().await.unwrap();
+            let (input, parameters) = (Vec::new(), BTreeMap::new());
+            let backend = Backend { stream, input, parameters, key: (7, 7) };
+            let pool = Pool::new(host, PoolerSettings::default(), "one", "one");
+            *pool.sessions() =
+                Sessions { idle: vec![backend], open: 1, is_dialling: true, ..Sessions::default() };
+            let lent = pool.lend().await.unwrap();
+            let mut waits = Box::pin(pool.lend());
+            assert!(
+                poll_fn(|context| Poll::Ready(waits.as_mut().poll(context).is_pending())).await
+            );
+            lent.give_back();
+            drop(waits);
+            let sessions = pool.sessions();
+            assert_eq!((sessions.open, sessions.idle.len()), (1, 1));
+        });
     }
 }

@@ -1,8 +1,9 @@
-//! What must hold before a command is queued or run: that there is such a command, with
-//! so many arguments, that there is memory for it, and that this server takes writes.
+//! What must hold before a command is queued or run: that there is memory for it, and that
+//! this server takes writes.
 
-use super::super::codec::{Arguments, OwnedArguments};
+use super::super::codec::Arguments;
 use super::super::observe::Origin;
+use super::super::script::{Flags, Sha};
 use super::super::state::{Client, Role, Shared, State};
 use super::*;
 
@@ -20,18 +21,49 @@ pub(in super::super) fn is_out_of_memory(shared: &Shared, state: &State, client:
     used > shared.settings.memory_bytes || limit > 0 && used + EMPTY_BYTES > limit
 }
 
+/// What a command does, by the flags of the table; of a script that says itself what it does,
+/// this; of `EXEC`, what is queued.
+pub(super) fn flags(
+    state: &State,
+    client: &Client,
+    command: &Command,
+    arguments: Arguments<'_>,
+) -> u16 {
+    if command.name == "exec" {
+        let Some(queued) = &client.transaction else { return command.flags };
+        let grows = queued.flags_of_any & (WRITE | DENY_OOM);
+        return (command.flags | grows) & !(queued.flags_not_of_all & WHILE_STALE);
+    }
+    if command.flags & SCRIPT == 0 {
+        return command.flags;
+    }
+    let subject = arguments.get(1).unwrap_or_default();
+    let told = match command.name {
+        "eval" | "eval_ro" => Flags::of_source(subject),
+        "evalsha" | "evalsha_ro" => {
+            let sha = Sha::parse(subject);
+            sha.and_then(|sha| state.engine.as_ref()?.flags(&sha))
+        }
+        _ => state.functions.as_ref().and_then(|functions| functions.flags(subject)),
+    };
+    let Some(told) = told else { return command.flags };
+    let mut flags = command.flags & !(WRITE | DENY_OOM | MAY_REPLICATE | WHILE_STALE);
+    if !told.no_writes {
+        flags |= WRITE;
+    }
+    if !told.no_writes && !told.allow_oom {
+        flags |= DENY_OOM;
+    }
+    if told.allow_stale {
+        flags |= WHILE_STALE;
+    }
+    flags
+}
+
 /// Refuses what may need memory, and whatever is queued, when there is none.
-fn check_memory(shared: &Shared, state: &State, client: &Client, command: &Command) -> Outcome {
-    let queues = client.transaction.is_some() && command.flags & NO_QUEUE == 0;
-    let executes_growth = command.name == "exec"
-        && client.transaction.as_ref().is_some_and(|transaction| {
-            transaction.commands.iter().any(|queued| {
-                find(&queued.borrow()[0]).is_some_and(|queued| queued.flags & DENY_OOM != 0)
-            })
-        });
-    if (queues || executes_growth || command.flags & DENY_OOM != 0)
-        && is_out_of_memory(shared, state, client)
-    {
+fn check_memory(shared: &Shared, state: &State, client: &Client, flags: u16) -> Outcome {
+    let queues = client.transaction.is_some() && flags & NO_QUEUE == 0;
+    if (queues || flags & DENY_OOM != 0) && is_out_of_memory(shared, state, client) {
         return Err(OUT_OF_MEMORY.into());
     }
     Ok(())
@@ -72,14 +104,8 @@ pub(in super::super) const MASTER_DOWN: &str =
     "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
 
 /// Commands that a server takes in any state, as far as they are looked at here.
-fn check_state(state: &State, client: &Client, command: &Command, word: Option<&[u8]>) -> Outcome {
-    let is_of_no_data = |queued: &OwnedArguments| {
-        find(&queued.borrow()[0]).is_none_or(|queued| queued.flags & WHILE_STALE != 0)
-    };
-    let queued = client.transaction.as_ref().filter(|_| command.name == "exec");
-    let needs_master = command.flags & WHILE_STALE == 0
-        || queued.is_some_and(|queued| !queued.commands.iter().all(is_of_no_data));
-    if needs_master && is_stale(state) {
+fn check_state(state: &State, command: &Command, flags: u16, word: Option<&[u8]>) -> Outcome {
+    if flags & WHILE_STALE == 0 && is_stale(state) {
         return Err(MASTER_DOWN.into());
     }
     let Some(busy) = &state.busy else { return Ok(()) };
@@ -88,26 +114,26 @@ fn check_state(state: &State, client: &Client, command: &Command, word: Option<&
         "function" => word.is_some_and(|word| {
             word.eq_ignore_ascii_case(b"kill") || word.eq_ignore_ascii_case(b"stats")
         }),
-        _ => command.flags & WHILE_BUSY != 0,
+        _ => flags & WHILE_BUSY != 0,
     };
     if is_taken { Ok(()) } else { Err(busy.refusal().into()) }
 }
 
-/// Everything that is checked before a command is queued or run.
+/// Everything that is checked before a command with these flags is queued or run, beside its
+/// arity.
 pub(super) fn check(
     shared: &Shared,
     state: &State,
     client: &Client,
-    named: &Named,
+    command: &Command,
+    flags: u16,
     arguments: Arguments<'_>,
 ) -> Outcome {
-    named.check_arity(arguments.len())?;
-    let command = named.command;
-    if command.flags & NO_MULTI != 0 && client.transaction.is_some() {
+    if flags & NO_MULTI != 0 && client.transaction.is_some() {
         return Err("ERR Command not allowed inside a transaction".into());
     }
-    check_memory(shared, state, client, command)?;
-    if command.flags & WRITE != 0 {
+    check_memory(shared, state, client, flags)?;
+    if flags & WRITE != 0 {
         check_write(shared, state, client)?;
     } else if command.name == "ping"
         && client.origin != Origin::Master
@@ -115,7 +141,7 @@ pub(super) fn check(
     {
         return Err(refusal.into());
     }
-    if client.is_subscriber() && command.flags & OF_SUBSCRIBER == 0 {
+    if client.is_subscriber() && flags & OF_SUBSCRIBER == 0 {
         return Err(format!(
             "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
              are allowed in this context",
@@ -123,5 +149,5 @@ pub(super) fn check(
         )
         .into());
     }
-    check_state(state, client, command, arguments.get(1))
+    check_state(state, command, flags, arguments.get(1))
 }

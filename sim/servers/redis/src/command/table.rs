@@ -26,6 +26,8 @@ pub(super) const WHILE_BUSY: u16 = 128;
 pub(super) const WHILE_STALE: u16 = 256;
 /// Said in two words: each second word is a command of its own.
 pub(super) const TWO_WORDS: u16 = 512;
+/// Runs a script, which may say itself what it does.
+pub(super) const SCRIPT: u16 = 1_024;
 
 pub(in super::super) struct Command {
     pub(in super::super) name: &'static str,
@@ -95,17 +97,17 @@ pub(super) static COMMANDS: &[Command] = commands! {
     "discard" 1 NO_SCRIPT | NO_QUEUE | WHILE_BUSY | WHILE_STALE, transaction::discard;
     "dump" 2 0, dump::dump;
     "echo" 2 WHILE_STALE, connection::echo;
-    "eval" -3 NO_SCRIPT | WHILE_STALE, scripting::eval;
-    "eval_ro" -3 NO_SCRIPT | WHILE_STALE, scripting::eval_ro;
-    "evalsha" -3 NO_SCRIPT | WHILE_STALE, scripting::evalsha;
-    "evalsha_ro" -3 NO_SCRIPT | WHILE_STALE, scripting::evalsha_ro;
+    "eval" -3 NO_SCRIPT | WHILE_STALE | SCRIPT, scripting::eval;
+    "eval_ro" -3 NO_SCRIPT | WHILE_STALE | SCRIPT, scripting::eval_ro;
+    "evalsha" -3 NO_SCRIPT | WHILE_STALE | SCRIPT, scripting::evalsha;
+    "evalsha_ro" -3 NO_SCRIPT | WHILE_STALE | SCRIPT, scripting::evalsha_ro;
     "exec" 1 NO_SCRIPT | NO_QUEUE | WHILE_STALE, transaction::exec;
     "exists" -2 0, keys::exists;
     "expire" -3 WRITE, expiry::expire;
     "expireat" -3 WRITE, expiry::expireat;
     "expiretime" 2 0, expiry::expiretime;
-    "fcall" -3 NO_SCRIPT | WHILE_STALE, functions::fcall;
-    "fcall_ro" -3 NO_SCRIPT | WHILE_STALE, functions::fcall_ro;
+    "fcall" -3 NO_SCRIPT | WHILE_STALE | SCRIPT, functions::fcall;
+    "fcall_ro" -3 NO_SCRIPT | WHILE_STALE | SCRIPT, functions::fcall_ro;
     "flushall" -1 WRITE, keys::flushall;
     "flushdb" -1 WRITE, keys::flushdb;
     "function" -2 NO_SCRIPT | WHILE_BUSY | WHILE_STALE | TWO_WORDS, functions::function;

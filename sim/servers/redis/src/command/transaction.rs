@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::super::codec::{Arguments, ReplyEncoder};
 use super::super::observe::Origin;
-use super::super::state::{Client, Shared, State, Transaction, Watcher};
-use super::{Call, Named, Outcome, WRITE, check_write, find, named, run};
+use super::super::state::{Client, Shared, State, Watcher};
+use super::{Call, Named, Outcome, named, run};
 
 pub(super) fn multi(call: &mut Call<'_>) -> Outcome {
     if call.client.transaction.is_some() {
@@ -17,11 +17,12 @@ pub(super) fn multi(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Keeps a command for `EXEC`.
+/// Keeps a command with these flags for `EXEC`.
 pub(super) fn queue(
     shared: &Shared,
     state: &mut State,
     client: &mut Client,
+    flags: u16,
     arguments: Arguments<'_>,
     reply: &mut ReplyEncoder,
 ) {
@@ -45,6 +46,8 @@ pub(super) fn queue(
     }
     if !transaction.failed {
         transaction.commands.push(command);
+        transaction.flags_of_any |= flags;
+        transaction.flags_not_of_all |= !flags;
     }
     reply.simple(b"QUEUED");
 }
@@ -64,10 +67,6 @@ pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
     };
     let touched = watched_key_changed(call);
     call.state.unwatch(call.client);
-    if let Some(failure) = first_refusal(call, &transaction) {
-        call.state.statistics.refuse();
-        return Err(failure);
-    }
     if transaction.failed {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }
@@ -95,21 +94,6 @@ pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
         run(&mut inner, found, place);
     }
     Ok(())
-}
-
-/// The server may have become a replica since the commands were queued.
-fn first_refusal(call: &Call<'_>, transaction: &Transaction) -> Option<super::Failure> {
-    let writes = transaction
-        .commands
-        .iter()
-        .any(|command| find(&command.borrow()[0]).is_some_and(|found| found.flags & WRITE != 0));
-    if !writes {
-        return None;
-    }
-    let failure = check_write(call.shared, call.state, call.client).err()?;
-    let mut text = b"EXECABORT Transaction discarded because of: ".to_vec();
-    text.extend_from_slice(&failure.0);
-    Some(text.into())
 }
 
 /// Changed, or expired since, which nobody may have noticed yet.

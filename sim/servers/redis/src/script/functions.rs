@@ -154,6 +154,11 @@ impl Functions {
         self.find(name).is_some()
     }
 
+    /// What a function says of itself.
+    pub(in super::super) fn flags(&self, name: &[u8]) -> Option<Flags> {
+        self.find(name).and_then(|registered| registered.script.flags)
+    }
+
     fn find(&self, name: &[u8]) -> Option<&Registered> {
         self.libraries.values().find_map(|library| library.functions.get(name))
     }

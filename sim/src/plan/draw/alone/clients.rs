@@ -94,7 +94,7 @@ pub(super) fn hang(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
 pub(super) fn cut_off(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let target = weather.target(draw);
     let (operation, phase) = inside(draw);
-    let to = weather.plan.topology.lock_servers();
+    let to = weather.plan.topology.doors();
     let kind = FaultKind::Partition { from: vec![target.client.clone()], to, one_way: false };
     let lasts = Some(weather.share(draw, 20, 400));
     vec![Fault { kind, when: target.after(operation, phase, Micros(0)), lasts }]
@@ -108,7 +108,7 @@ pub(super) fn one_way(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
         1 => (Operation::Release, Phase::Invoked),
         _ => inside(draw),
     };
-    let from = weather.plan.topology.lock_servers();
+    let from = weather.plan.topology.doors();
     let kind = FaultKind::Partition { from, to: vec![target.client.clone()], one_way: true };
     let lasts = Some(weather.share(draw, 10, 300));
     vec![Fault { kind, when: target.after(operation, phase, Micros(0)), lasts }]
@@ -118,10 +118,8 @@ pub(super) fn one_way(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
 pub(super) fn slow_link(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
     let target = weather.target(draw);
     let to_stock = draw.chance(400);
-    let to = match to_stock || weather.plan.topology.lock_servers().is_empty() {
-        true => sellers(weather.plan),
-        false => weather.plan.topology.lock_servers(),
-    };
+    let servers = weather.plan.topology.doors();
+    let to = if to_stock || servers.is_empty() { sellers(weather.plan) } else { servers };
     let extra = weather.some(draw, 5_000, 600_000);
     let kind = FaultKind::SlowLink { from: vec![target.client.clone()], to, extra };
     let when = target.after(Operation::Acquire, Phase::Invoked, weather.time(draw, 0, 20_000));
@@ -132,15 +130,15 @@ pub(super) fn slow_link(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
 fn sellers(plan: &Plan) -> Vec<String> {
     match plan.workload.stock {
         StockPlace::Memory => vec![STOCK_NODE.to_owned()],
-        _ => plan.topology.lock_servers(),
+        _ => plan.topology.doors(),
     }
 }
 
 /// Whom a client asks in this operation.
 fn asked(weather: &Weather<'_>, draw: &mut Draw, operation: Operation) -> Vec<String> {
-    let servers = weather.plan.topology.lock_servers();
+    let servers = weather.plan.topology.doors();
     let all = draw.chance(600);
-    let one = server(weather, draw);
+    let one = weather.plan.topology.door_of(&server(weather, draw));
     match operation {
         Operation::Sell => sellers(weather.plan),
         _ if all && !servers.is_empty() => servers,

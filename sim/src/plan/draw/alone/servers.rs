@@ -4,7 +4,7 @@ use super::server;
 use crate::draw::Draw;
 use crate::plan::draw::families::{master, replicas};
 use crate::plan::draw::{Weather, database};
-use crate::plan::{Fault, FaultKind, Micros, Operation, Phase, When};
+use crate::plan::{Fault, FaultKind, Micros, Operation, POOLER_NODE, Phase, When};
 
 /// Mostly soon after somebody was granted the lock.
 fn after_a_grant(weather: &Weather<'_>, draw: &mut Draw) -> When {
@@ -60,6 +60,8 @@ pub(super) fn split(weather: &Weather<'_>, draw: &mut Draw) -> Vec<Fault> {
         from.push(second);
     }
     to.extend(plan.topology.sentinel_nodes());
+    // Whoever is not with a server behind a pooler is not with the pooler either.
+    to.extend((plan.topology.pooler > 0).then(|| POOLER_NODE.to_owned()));
     for app in plan.topology.app_nodes() {
         let with_master =
             weather.draw("plan/alone/split", &app).chance(350) || app == target.client;

@@ -363,6 +363,14 @@ pub(super) const REASONS: &[Form] = &[
         "持有者还在工作时 {0} 结束了它的会话，历史未显示原因。",
     ),
     (
+        "The holder stood still beyond its lease, and could notice only when it went on: its own look at the time is all that holds it back.",
+        "持有者停顿超过了租约，恢复运行后才能察觉：能拦住它的只有它自己对时间的检查。",
+    ),
+    (
+        "The holder stood still for longer than its session lasts: {} heard nothing of it and ended the session. The holder could notice only when it went on.",
+        "持有者停顿的时间超过了会话超时：{0} 收不到它的消息，结束了会话。持有者恢复运行后才能察觉。",
+    ),
+    (
         "The holder stood still for longer than its session lasts: {} heard nothing of it, ended the session and let the next one in. The holder went on where it was: it cannot know, and no lock can stop it.",
         "持有者停顿的时间超过了会话超时：{0} 收不到它的消息，结束了会话并放行下一个。持有者从原处继续：它无从知道，没有锁能拦住它。",
     ),

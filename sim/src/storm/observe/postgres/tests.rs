@@ -57,6 +57,11 @@ fn named(pid: i32, name: &str) -> Observation<'_> {
     Observation::Named { session: session(pid), name }
 }
 
+/// What the watch of a server hears, one after another.
+fn heard(server: &ServerWatch, observations: &[Observation<'_>]) {
+    observations.iter().for_each(|observation| server.observe(observation));
+}
+
 #[test]
 fn a_row_that_a_transaction_locks_is_the_record_of_the_sessions_owner() {
     let (recorder, cluster) = watch();
@@ -65,7 +70,7 @@ fn a_row_that_a_transaction_locks_is_the_record_of_the_sessions_owner() {
     let (one, other) = (session(1), session(2));
     let limit = Duration::from_secs(3);
     let ended = Observation::RowReleased { session: one, xid: 9, table: ROWS, row: &key };
-    for observation in [
+    let observations = [
         named(1, "app-1/1"),
         locked(1, &key),
         Observation::Idle { session: one, limit },
@@ -77,9 +82,8 @@ fn a_row_that_a_transaction_locks_is_the_record_of_the_sessions_owner() {
         named(1, "app-1"),
         ended,
         locked(2, &key),
-    ] {
-        server.observe(&observation);
-    }
+    ];
+    heard(&server, &observations);
     let expected = [
         "set app-1/1",
         "waits app-2/1",
@@ -96,15 +100,14 @@ fn what_a_session_loses_as_it_ends_has_expired() {
     let server = cluster.of("pg-1".into());
     let key = AdvisoryKey::Big(number_of("lock:a"));
     let one = session(1);
-    for observation in [
+    let observations = [
         named(1, "app-1/1"),
         Observation::AdvisoryLocked { session: one, key, shared: false, of_transaction: false },
         Observation::SessionEnding { session: one, code: Some("57P05") },
         Observation::AdvisoryReleased { session: one, key, shared: false, left: 0 },
         Observation::SessionEnded { session: one },
-    ] {
-        server.observe(&observation);
-    }
+    ];
+    heard(&server, &observations);
     assert_eq!(told(&recorder), ["set app-1/1", "ended pg-1:1 1"]);
 }
 
@@ -119,7 +122,7 @@ fn owners_of_one_session_give_a_lock_back_each_for_itself() {
         || Observation::AdvisoryLocked { session: one, key, shared: false, of_transaction: false };
     let given_back =
         |left| Observation::AdvisoryReleased { session: one, key, shared: false, left };
-    for observation in [
+    let observations = [
         named(1, "app-1/1"),
         taken(),
         named(1, "app-2/1"),
@@ -133,9 +136,8 @@ fn owners_of_one_session_give_a_lock_back_each_for_itself() {
         taken(),
         named(1, "app-3/1"),
         taken(),
-    ] {
-        server.observe(&observation);
-    }
+    ];
+    heard(&server, &observations);
     // All that a crash takes from it.
     server.started();
     let expected = [
