@@ -18,15 +18,17 @@
 //! - [`mod@bench`]: how soon hunts find planted bugs.
 //! - [`mod@lesson`]: storms to learn from.
 //! - [`mod@matrix`]: every lock against every family of faults.
+//! - [`claims`]: what a text on locks says, sentence by sentence, tried in storms.
 //! - `proptest`, behind the feature of its name: plans as inputs of properties.
 //! - [`draw`]: keyed random draws; [`visible`]: foreign text in which everything is seen;
 //!   [`whole_file`]: files written as a whole.
 //!
-//! Dependencies point downwards in this picture: program → bench, lesson, matrix → hunt, explain, seeds → shrink →
+//! Dependencies point downwards in this picture: program → bench, lesson, matrix, claims → hunt, explain, seeds → shrink →
 //! storm → engine, server, fault, planted → plan, history, draw; report → check → history.
 
 pub mod bench;
 pub mod check;
+pub mod claims;
 pub mod engine;
 pub mod explain;
 pub mod fault;

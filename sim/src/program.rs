@@ -1,7 +1,7 @@
 //! The command line: what the verbs and flags are, and who does them.
 //!
 //! Order of things: [`arguments`] is the grammar; [`demonstrate`], [`run`], [`hunt`],
-//! [`merge`], [`shrink`], [`explain`], [`report`], [`bench`], [`check`], [`kept`], [`lesson`],
+//! [`merge`], [`shrink`], [`explain`], [`report`], [`bench`], [`check`], [`mod@claims`], [`kept`], [`lesson`],
 //! [`manual`], [`mod@matrix`], [`serve`] do the verbs, [`wrong`] tells what the grammar refuses, [`sort`] which file is for another verb;
 //! [`plan_source`] finds their plans, [`plan_folder`] is where hunts write; [`say`] prints,
 //! [`progress`] says how far it is; [`exit`]
@@ -10,6 +10,7 @@
 mod arguments;
 mod bench;
 mod check;
+mod claims;
 mod demonstrate;
 mod exit;
 mod explain;
@@ -73,6 +74,7 @@ pub fn main() -> ExitCode {
         Some(Verb::Merge(arguments)) => merge::merge(&arguments),
         Some(Verb::Check(arguments)) => check::check(&arguments),
         Some(Verb::Matrix(arguments)) => matrix::matrix(&arguments),
+        Some(Verb::Claims(arguments)) => claims::claims(&arguments),
         Some(Verb::Seeds(verb)) => kept::kept(&verb),
         Some(Verb::Serve(verb)) => serve::serve(&verb),
         Some(Verb::Bench(verb)) => bench::bench(&verb),

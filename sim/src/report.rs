@@ -13,9 +13,10 @@
 //! tells of a history that was read from a file, [`timers`] lists those that do not follow
 //! a node's clocks, [`json`] is the machine's view; [`html`] is a run as a page, [`perfetto`]
 //! as a trace, [`mermaid`] as a diagram; [`mod@lesson`] tells lessons, as text and as a site; [`mod@matrix`]
-//! tells what came of every lock and family of faults.
+//! tells what came of every lock and family of faults, [`claims`] what came of the sentences of a text.
 
 pub mod block;
+pub mod claims;
 pub mod demonstration;
 pub mod explained;
 pub mod html;

@@ -24,6 +24,11 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("not-expressible", "not expressible", "无法表达"),
     ("internal", "internal", "内部错误"),
     ("nondeterminism", "nondeterminism", "不确定性"),
+    // What is to be thought of a sentence.
+    ("confirmed", "confirmed", "证实"),
+    ("refuted", "refuted", "证伪"),
+    ("depends", "depends", "视条件而定"),
+    ("not-measured", "not measured", "未测量"),
     // Severities ("violation" is above).
     ("advisory", "advisory", "提示"),
     // Kinds.
@@ -120,11 +125,13 @@ mod tests {
     use super::super::goals::Goal;
     use super::super::verdict::Verdict;
     use super::*;
+    use crate::claims::Standing;
 
     #[test]
     fn no_word_is_missing_empty_or_twice() {
         let mut ids: Vec<&str> = Vec::new();
         ids.extend(Verdict::BY_PRECEDENCE.map(Verdict::id));
+        ids.extend(Standing::ALL.map(Standing::id));
         ids.extend(Kind::ALL.map(Kind::id));
         ids.extend([Severity::Violation, Severity::Advisory].map(Severity::id));
         ids.extend(Parted::ALL.map(Parted::id));

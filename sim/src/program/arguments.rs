@@ -10,6 +10,7 @@ mod values;
 
 use clap::{Parser, Subcommand};
 
+use super::claims::ClaimsArguments;
 use super::explain::ExplainArguments;
 use super::lesson::LessonVerb;
 use super::manual::{CompletionsArguments, ManArguments};
@@ -71,6 +72,11 @@ pub enum Verb {
     /// A cell is so many plans with faults of one family alone. Failures of locks are what it is
     /// for: exit code 0 if all cells were run.
     Matrix(MatrixArguments),
+    /// What an often-read text on locks for flash sales says, sentence by sentence, tried in
+    /// storms.
+    ///
+    /// Exit code 0 if every sentence came out as the committed table says, 1 if one did not.
+    Claims(ClaimsArguments),
     /// The kept plans under `seeds/`.
     #[command(subcommand)]
     Seeds(SeedsVerb),

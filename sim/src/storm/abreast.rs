@@ -8,11 +8,19 @@ use std::sync::{Mutex, PoisonError};
 
 /// What `work` makes of each of `items`, in their order.
 pub fn abreast<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    spread(items, std::thread::available_parallelism().map_or(1, NonZero::get), work)
+}
+
+/// Likewise, on so many threads.
+pub fn spread<T: Sync, R: Send>(
+    items: &[T],
+    threads: usize,
+    work: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {
-        for _ in 0..cores.min(items.len()) {
+        for _ in 0..threads.max(1).min(items.len()) {
             scope.spawn(|| {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);

@@ -127,6 +127,15 @@ pub fn confirm_verdict(plan: &Plan, verdict: Verdict, factory: &LockFactory) -> 
     try_under_turmoil(plan, factory, |run, _| run.judgement.verdict == verdict)
 }
 
+/// Asks turmoil whether some run of `plan` shows what `shows` looks for.
+pub fn confirm_shown(
+    plan: &Plan,
+    factory: &LockFactory,
+    shows: impl Fn(&Run) -> bool,
+) -> Confirmation {
+    try_under_turmoil(plan, factory, |run, _| shows(run))
+}
+
 /// Storms shorter than this are made longer for a further try, µs.
 const SHORT_US: u64 = 40_000_000;
 

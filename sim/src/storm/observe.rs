@@ -146,11 +146,11 @@ impl RedisWatch {
         lease_us: Option<u64>,
     ) {
         self.lock().insert(key.clone(), owner.clone());
-        if let (Origin::Client(_), Some(previous)) = (origin, previous) {
-            if previous != owner {
-                let how = RecordLoss::Overwritten;
-                self.say(What::RecordLost { key: key.clone(), owner: previous, how });
-            }
+        if let (Origin::Client(_), Some(previous)) = (origin, previous)
+            && previous != owner
+        {
+            let how = RecordLoss::Overwritten;
+            self.say(What::RecordLost { key: key.clone(), owner: previous, how });
         }
         self.say(match origin {
             Origin::Client(_) => What::RecordSet { key, owner, lease_us, shared: false },

@@ -164,7 +164,6 @@ pub(super) fn run(
         bypass_bound: promises.bypass_bound,
         loss_notice_bound_us: promises.loss_notice_bound.map(micros),
         goals: owed(lock_factory),
-        ..Setting::default()
     };
     Ok(Outcome { history, trace_hash, setting, ending, connections: connections(&scene) })
 }
