@@ -8,7 +8,7 @@ use lockstorm_sim::engine::Engine;
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::engine::turmoil::Turmoil;
 use lockstorm_sim::plan::{Fence, Plan, Seed, file};
-use lockstorm_sim::storm::locks::{self, LockFactory};
+use lockstorm_sim::storm::locks;
 use lockstorm_sim::storm::{self, Run, Storm};
 
 #[test]

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockstorm::Host;
 use lockstorm::host::BoxFuture;
 use lockstorm::lock::{Guard, Lock, LockError, Owner, Promises};
 use lockstorm_sim::check::{Kind, Setting};

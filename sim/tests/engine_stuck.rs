@@ -17,7 +17,7 @@ use lockstorm_sim::engine::turmoil::Turmoil;
 use lockstorm_sim::engine::world::NodeId;
 use lockstorm_sim::engine::{Ending, Engine};
 use lockstorm_sim::plan::{Fence, Plan, Seed};
-use lockstorm_sim::storm::locks::{self, LockFactory};
+use lockstorm_sim::storm::locks;
 use lockstorm_sim::storm::{self, place};
 use stage::{beside_idle, ms};
 use tokio::sync::Notify;
