@@ -10,7 +10,7 @@ use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::engine::turmoil::Turmoil;
 use lockstorm_sim::history::{AcquireOutcome, Attempt, What};
 use lockstorm_sim::own::{self, Failure, Inside, Node, OwnLock};
-use lockstorm_sim::plan::{Plan, Seed, file};
+use lockstorm_sim::plan::{Fence, Plan, Seed, file};
 use lockstorm_sim::storm::{self, Run, Storm};
 use redis::Script;
 use redis::aio::MultiplexedConnection;
@@ -312,6 +312,24 @@ fn a_lock_that_blocks_its_thread_is_told_and_ended() {
     assert_eq!(child.status.code(), Some(70), "{told}");
     assert!(told.contains("no end in 0.5 s of real time"), "{told}");
     assert!(told.contains("app-2"), "{told}");
+}
+
+#[test]
+fn who_asks_side_by_side_is_not_told_apart_and_not_convicted() {
+    let build = |node| plain(node, "shop:", Naming::Drawn);
+    let storm = Storm::new("redis-single").own_lock(build).set("workload.buyers", "2");
+    let outcome = storm.without_faults().seeds(5).twice().outcome();
+    assert_eq!(outcome.verdicts_of(Verdict::Safe), 5, "{outcome:?}");
+}
+
+#[test]
+fn behind_a_fence_grants_without_tokens_are_no_grants() {
+    let build = |node| plain(node, "shop:", Naming::Drawn);
+    let told = told(&Storm::new("redis-single").own_lock(build).fence(Fence::Full).seeds(2));
+    assert!(told.contains("needs the token of each grant"), "{told}");
+    let fenced = Storm::new("redis-single").lock("redis").section(twice).fence(Fence::Full);
+    let told = self::told(&fenced.seeds(1));
+    assert!(told.contains("take the fence off"), "{told}");
 }
 
 #[test]

@@ -6,7 +6,9 @@
 //! exactly one of its attempts is under way is that attempt's; and what it wrote is known from
 //! then on, wherever it is met again (on a replica, in a data set that was read from a disk).
 //!
-//! Where a node's buyers ask side by side nobody can say whose it is, and it stays a stranger's.
+//! What arrives when nobody of its node asks (held up by the network, or by a holder) is the
+//! latest attempt's. Where a node's buyers ask side by side nobody can say whose it is: it is a
+//! stranger's, and promises of such a run are not judged.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -21,6 +23,8 @@ pub struct Drawn(Mutex<Known>);
 struct Known {
     /// Who asks, by the client's node.
     under_way: BTreeMap<Name, Vec<Attempt>>,
+    /// Who asked last, by the client's node.
+    latest: BTreeMap<Name, Attempt>,
     /// Whose was written last under what name.
     names: BTreeMap<Name, Name>,
 }
@@ -34,6 +38,7 @@ impl Drawn {
     pub fn begins(&self, attempt: &Attempt) {
         let mut known = self.known();
         known.under_way.entry(attempt.client.clone()).or_default().push(attempt.clone());
+        known.latest.insert(attempt.client.clone(), attempt.clone());
     }
 
     /// A client has its answer, or gave up.
@@ -48,11 +53,16 @@ impl Drawn {
         self.known().under_way.remove(node);
     }
 
-    /// Who of this node asks, if that is one alone.
-    pub fn asks(&self, node: &str) -> Option<Name> {
+    /// Who of this node asks, or asked last; a name that is no attempt's, and the same in every
+    /// run, where that is not one alone.
+    pub fn asks(&self, node: &str) -> Name {
         let known = self.known();
-        let [attempt] = known.under_way.get(node)?.as_slice() else { return None };
-        Some(attempt.to_string().into())
+        let attempt = match known.under_way.get(node).map(Vec::as_slice) {
+            Some([attempt]) => Some(attempt),
+            None | Some([]) => known.latest.get(node),
+            Some(_) => None,
+        };
+        attempt.map_or_else(|| format!("{node}/?").into(), |attempt| attempt.to_string().into())
     }
 
     /// `written` is this owner's from here on.
@@ -77,15 +87,23 @@ mod tests {
     #[test]
     fn what_is_written_while_one_asks_is_its_own() {
         let drawn = Drawn::default();
-        assert_eq!(drawn.asks("app-1"), None);
         drawn.begins(&attempt("app-1/1"));
-        assert_eq!(drawn.asks("app-1").as_deref(), Some("app-1/1"));
-        assert_eq!(drawn.asks("app-2"), None);
+        assert_eq!(&*drawn.asks("app-1"), "app-1/1");
         drawn.note("b1946ac9".into(), "app-1/1".into());
         drawn.ends(&attempt("app-1/1"));
-        assert_eq!(drawn.asks("app-1"), None);
         assert_eq!(drawn.owner("b1946ac9").as_deref(), Some("app-1/1"));
         assert_eq!(drawn.owner("591785b7"), None);
+    }
+
+    #[test]
+    fn what_comes_late_is_the_latest_ones() {
+        let drawn = Drawn::default();
+        drawn.begins(&attempt("app-1/1"));
+        drawn.ends(&attempt("app-1/1"));
+        assert_eq!(&*drawn.asks("app-1"), "app-1/1");
+        drawn.begins(&attempt("app-1/2"));
+        drawn.crashed("app-1");
+        assert_eq!(&*drawn.asks("app-1"), "app-1/2");
     }
 
     #[test]
@@ -93,11 +111,10 @@ mod tests {
         let drawn = Drawn::default();
         drawn.begins(&attempt("app-1/1"));
         drawn.begins(&attempt("app-1/2"));
-        assert_eq!(drawn.asks("app-1"), None);
+        assert_eq!(Attempt::parse(&drawn.asks("app-1")), None);
+        assert_eq!(Attempt::parse(&drawn.asks("app-2")), None);
         drawn.ends(&attempt("app-1/1"));
-        assert_eq!(drawn.asks("app-1").as_deref(), Some("app-1/2"));
-        drawn.crashed("app-1");
-        assert_eq!(drawn.asks("app-1"), None);
+        assert_eq!(&*drawn.asks("app-1"), "app-1/2");
     }
 
     #[test]

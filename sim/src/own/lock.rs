@@ -15,7 +15,7 @@ use lockstorm::lock::{FencingToken, Grant, Guard, GuardBackend, Lock, LockError,
 
 use super::section::Section;
 use super::{Failure, Node};
-use crate::plan::Plan;
+use crate::plan::{Fence, Plan};
 use crate::storm::locks::{LockFactory, UnderTest};
 
 /// A lock of a test's own. What must be said is how it is taken and given back.
@@ -158,6 +158,11 @@ impl<L: OwnLock> OnNode<L> {
                 Err(_) => return Err(self.give_up(format!("no answer within {limit:?}"))),
             };
             if let Some(held) = held {
+                if self.node.plan().fence != Fence::Off && lock.token(&held).is_none() {
+                    let reason = "a storm behind a fence needs the token of each grant: say which \
+                                  it is (`.token(…)`)";
+                    return Err(self.give_up(reason.to_owned()));
+                }
                 return Ok(self.guard(lock, key, owner, asked_at, held));
             }
             if host.monotonic() >= until {

@@ -150,6 +150,9 @@ impl Storm {
     /// With this lock of ours.
     #[must_use]
     pub fn lock(mut self, name: impl Into<String>) -> Self {
+        if self.lock == OWN_LOCK.name {
+            self.factory = Arc::new(locks::build);
+        }
         self.lock = name.into();
         self
     }
@@ -175,6 +178,9 @@ impl Storm {
     {
         self.site = Some(Location::caller());
         OWN_LOCK.name.clone_into(&mut self.lock);
+        if let Some(plan) = &mut self.plan {
+            OWN_LOCK.name.clone_into(&mut plan.lock.name);
+        }
         self.factory = own::factory(build);
         self
     }
@@ -326,7 +332,8 @@ impl Storm {
     /// What is put through the storm.
     ///
     /// # Panics
-    /// When its clients have something to do inside, and no lock to be inside of.
+    /// When its clients have something to do inside, and no lock to be inside of, or a fence
+    /// that would not see it.
     fn under_test(&self) -> Tested {
         let (factory, site) = (self.factory.clone(), self.site);
         let Some(section) = &self.section else { return Tested { factory, site } };
@@ -335,6 +342,10 @@ impl Storm {
             !is_way_to_sell,
             "`{}` is a way to sell, not a lock: there is no inside of it for a section",
             self.lock
+        );
+        assert!(
+            self.fence == Fence::Off,
+            "what a section does goes past the stock and its fence: take the fence off"
         );
         Tested { factory: own::with_section(factory, section.clone()), site }
     }

@@ -262,7 +262,7 @@ impl RedisWatch {
         let asks = self.drawn.as_ref().and_then(|drawn| {
             let Origin::Client(SocketAddr::V4(address)) = origin else { return None };
             let node = self.world.node_at(*address.ip())?;
-            drawn.asks(&self.world.name(node))
+            Some(drawn.asks(&self.world.name(node)))
         });
         asks.unwrap_or_else(|| self.owner(bytes))
     }

@@ -31,7 +31,7 @@ use crate::engine::{current, senses};
 use crate::fault::Ground;
 use crate::fault::cancel::Cancellations;
 use crate::history::recorder::TraceHash;
-use crate::history::{Attempt, Event, History, Name, Recorder, What};
+use crate::history::{Attempt, History, Name, Recorder, What};
 use crate::own::drawn::Drawn;
 use crate::plan::scenario::{LockKind, OWN_LOCK, find_lock};
 use crate::plan::{Fence, Plan, RedisPersistence, StockPlace};
@@ -175,16 +175,18 @@ fn owed(lock_factory: &LockFactory) -> Wanted {
     touched.into_iter().collect::<Vec<_>>().into()
 }
 
-/// Whether the lock keeps records that are seen: of a test's own that shows in its run.
+/// Whether the lock keeps records that are seen: of a test's own that shows in its run, in which
+/// each record must be somebody's.
 fn has_records(plan: &Plan, history: &History) -> bool {
-    let has_set = |event: &Event| match &event.what {
-        What::RecordSet { owner, .. } => Attempt::parse(owner).is_some(),
-        _ => false,
-    };
-    match plan.lock.name == OWN_LOCK.name {
-        true => history.iter().any(has_set),
-        false => locks::has_records(&plan.lock.name),
+    if plan.lock.name != OWN_LOCK.name {
+        return locks::has_records(&plan.lock.name);
     }
+    let owners = history.iter().filter_map(|event| match &event.what {
+        What::RecordSet { owner, .. } => Some(Attempt::parse(owner).is_some()),
+        _ => None,
+    });
+    let known: Vec<bool> = owners.collect();
+    !known.is_empty() && known.into_iter().all(|known| known)
 }
 
 /// How the connections were used, where buyers share pools of them.

@@ -60,7 +60,10 @@ impl Storm {
 
     /// A violation made small; `None` of what is none, or where nothing gave.
     pub(super) fn shrunk(&self, run: &Run) -> Option<Shrunk> {
-        let wants = self.replays > 0 && self.plan.is_none() && Environment::get().plan.is_none();
+        let environment = Environment::get();
+        // Whoever asks for one plan wants to see that one.
+        let asks_for_one = self.plan.is_some() || environment.plan.is_some();
+        let wants = self.replays > 0 && !asks_for_one && environment.seed.is_none();
         // Candidates are run on the event engine.
         if !wants || run.engine_name != "event" || run.judgement.verdict != Verdict::Violation {
             return None;
