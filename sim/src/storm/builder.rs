@@ -167,7 +167,7 @@ impl Storm {
     }
 
     /// With a test's own lock, which `build` makes on the node of each client; see
-    /// [`own`](crate::own).
+    /// [`own`].
     #[must_use]
     #[track_caller]
     pub fn own_lock<L, F, B>(mut self, build: B) -> Self
