@@ -24,7 +24,8 @@
 //!   [`whole_file`]: files written as a whole.
 //!
 //! Dependencies point downwards in this picture: program → bench, lesson, matrix, claims → hunt, explain, seeds → shrink →
-//! storm → engine, server, fault, planted → plan, history, draw; report → check → history.
+//! storm → engine, server, fault, planted → plan, history, draw; report → check → history. The door for tests, [`storm::builder`], stands above: it shrinks and
+//! reports what fails.
 
 pub mod bench;
 pub mod check;

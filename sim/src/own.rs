@@ -33,11 +33,10 @@
 //! believed and by the effects that the resource accepted, and the report says so.
 //!
 //! Order of things: [`Node`] is where a lock is built, `lock` is the [`OwnLock`] and how a
-//! storm takes it, [`parts`] makes one of two functions, [`section`] what is done inside, `drawn` whose a record is.
+//! storm takes it, [`parts`] makes one of two functions, [`section`] what is done inside. Whose a record is finds `storm::drawn`.
 //!
 //! It is not a simulator of anything: servers, network and faults are those of the plan.
 
-pub(crate) mod drawn;
 mod lock;
 mod node;
 pub mod parts;

@@ -2,7 +2,7 @@
 //!
 //! Order of things: [`run`] takes a plan and an engine and gives a [`Run`];
 //! [`scene`] builds the nodes, [`client`] is what they do ([`cancelling`] drops it
-//! half-way, [`beside`] has several buyers do it), [`locks`] what they do it with, [`observe`] writes down what servers see, [`conductor`] strikes and ends,
+//! half-way, [`beside`] has several buyers do it), [`locks`] what they do it with, [`observe`] writes down what servers see (`drawn` finds out whose it is, of a lock that is not ours), [`conductor`] strikes and ends,
 //! [`anchors`] finds events by name, [`mod@reseed`] tries other futures of one past,
 //! [`place`] tells outsiders where it is, [`watchdog`] ends one that does not come back, [`mod@abreast`] makes several runs at once.
 //! [`builder`] is the door for tests.
@@ -17,6 +17,7 @@ pub mod client;
 pub mod conductor;
 pub mod confirm;
 pub mod connections;
+mod drawn;
 pub mod environment;
 pub mod locks;
 pub mod observe;

@@ -186,6 +186,32 @@ async fn twice(inside: Inside) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Nobody is ever let in, but at an odd seed.
+struct AtOddSeeds(bool);
+
+impl OwnLock for AtOddSeeds {
+    type Held = ();
+
+    async fn acquire(&self, _key: &str) -> Result<Option<()>, Failure> {
+        Ok(self.0.then_some(()))
+    }
+
+    async fn release(&self, _key: &str, (): ()) -> Result<bool, Failure> {
+        Ok(true)
+    }
+}
+
+#[test]
+fn what_says_nothing_does_not_hide_what_fails() {
+    let build = |node: Node| async move { Ok(AtOddSeeds(node.plan().seed.0 % 2 == 1)) };
+    let storm = Storm::new("redis-single").own_lock(build).without_faults().seeds(4);
+    let outcome = storm.outcome();
+    assert_eq!(outcome.verdicts_of(Verdict::Unknown), 2, "{outcome:?}");
+    assert_eq!(outcome.without_records, 4);
+    let (position, run) = outcome.failure().unwrap();
+    assert_eq!((*position, run.judgement.verdict), (2, Verdict::Violation));
+}
+
 #[test]
 fn what_is_done_inside_may_be_the_tests_own() {
     let build = |node| plain(node, "shop:", Naming::Drawn);

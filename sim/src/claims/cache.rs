@@ -1,31 +1,17 @@
 //! What the text says of locks in caches and how they work.
 
 use super::conditions::{
-    HOLDER_DIES, HOLDER_HANGS, LAGGING_FAILOVER, PAUSE, POSTGRES, REDIS, REDIS_CARELESS,
-    REDIS_FAILOVER, REDIS_LONG_WORK, REDLOCK, REDLOCK_CARELESS,
+    HOLDER_DIES, HOLDER_HANGS, LAGGING_FAILOVER, LONG_WORK, ONE_OF_FIVE, PAUSE, POSTGRES, REDIS,
+    REDIS_CARELESS, REDIS_FAILOVER, REDIS_LONG_WORK, REDLOCK, REDLOCK_CARELESS,
 };
 use super::loads::{CALM_PAIR, FORTY_EIGHT, FOUR, OPPOSITE_ORDER, QUEUE, REENTERED};
+use super::measure::{INSIDE, LEAK, TWICE};
 use super::{Claim, Measure, Prediction, Reading, arm, tried, untried};
 use crate::check::Kind;
 
-const TWICE: Measure =
-    Measure::Found(&[Kind::DoubleGrant, Kind::EffectInterleaved, Kind::Oversell]);
-
-const INSIDE: Measure = Measure::Found(&[Kind::EffectInterleaved, Kind::Oversell]);
-
 const DOUBLE: Measure = Measure::Found(&[Kind::DoubleGrant]);
 
-const LEAK: Measure = Measure::Found(&[Kind::LeakedLock, Kind::StuckWaiter]);
-
 const WRONG_RELEASE: Measure = Measure::Found(&[Kind::WrongRelease]);
-
-/// One of five servers dies for good.
-const ONE_OF_FIVE: &str = r#"
-[[fault]]
-kind = "machine-crash"
-node = "redis-1"
-after = "app-1 acquire 3 applied"
-"#;
 
 /// A holder and two of five servers are parted from the rest.
 const PARTED: &str = r#"
@@ -72,14 +58,6 @@ const LONG_SECTIONS: &[(&str, &str)] = &[
     ("workload.work", "2s"),
     ("workload.slow-per-mille", "0"),
     ("workload.patience", "8s"),
-];
-
-/// Work of twice the lease, which a watchdog renews.
-const RENEWED: &[(&str, &str)] = &[
-    ("lock.lease", "1s"),
-    ("workload.slow-work", "2s"),
-    ("workload.slow-per-mille", "300"),
-    ("workload.deadline-check", "false"),
 ];
 
 /// Work that outlives the lease, of clients that stop at it: their late release finds the next
@@ -407,7 +385,7 @@ pub const CLAIMS: &[Claim] = &[
             arm(
                 "work of twice the lease",
                 "业务时间是租约的两倍",
-                REDIS.with("redis-watchdog").set(RENEWED),
+                REDIS.with("redis-watchdog").set(LONG_WORK),
                 INSIDE,
                 Prediction::Never,
             ),

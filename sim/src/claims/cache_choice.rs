@@ -1,30 +1,13 @@
 //! What the text says of locks in caches on the whole.
 
 use super::conditions::{
-    EMPTY_RESTART, HOLDER_DIES, LAGGING_FAILOVER, PAUSE, REDIS, REDIS_CARELESS, REDIS_FAILOVER,
-    REDLOCK, REDLOCK_CARELESS,
+    EMPTY_RESTART, HOLDER_DIES, LAGGING_FAILOVER, ONE_OF_FIVE, PAUSE, REDIS, REDIS_CARELESS,
+    REDIS_FAILOVER, REDLOCK, REDLOCK_CARELESS,
 };
-use super::loads::{OPPOSITE_ORDER, QUEUE};
+use super::loads::{OPPOSITE_ORDER, QUEUE, SECONDS};
+use super::measure::{INSIDE, LEAK, TWICE};
 use super::{Claim, Measure, Prediction, Reading, arm, tried, untried};
 use crate::check::Kind;
-
-const TWICE: Measure =
-    Measure::Found(&[Kind::DoubleGrant, Kind::EffectInterleaved, Kind::Oversell]);
-
-const INSIDE: Measure = Measure::Found(&[Kind::EffectInterleaved, Kind::Oversell]);
-
-const LEAK: Measure = Measure::Found(&[Kind::LeakedLock, Kind::StuckWaiter]);
-
-/// One of five servers dies for good.
-const ONE_OF_FIVE: &str = r#"
-[[fault]]
-kind = "machine-crash"
-node = "redis-1"
-after = "app-1 acquire 3 applied"
-"#;
-
-/// Sections of a second.
-const SECONDS: &[(&str, &str)] = &[("workload.work", "1s"), ("workload.slow-per-mille", "0")];
 
 /// Its sentences.
 pub const CLAIMS: &[Claim] = &[

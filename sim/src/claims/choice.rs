@@ -5,15 +5,10 @@ use super::conditions::{
     REDIS, REDIS_CARELESS, REDIS_FAILOVER, REDLOCK, REDLOCK_CARELESS, SHORT, ZOOKEEPER,
     ZOOKEEPER_CARELESS,
 };
-use super::loads::{CALM_PAIR, CROWD};
+use super::loads::{CALM_PAIR, CROWD, REDIS_AT_ONE_SKU, REDIS_CROWD, SECONDS};
+use super::measure::TWICE;
 use super::{Claim, Measure, Prediction, Reading, arm, tried, untried};
 use crate::check::Kind;
-
-const TWICE: Measure =
-    Measure::Found(&[Kind::DoubleGrant, Kind::EffectInterleaved, Kind::Oversell]);
-
-/// Sections of a second.
-const SECONDS: &[(&str, &str)] = &[("workload.work", "1s"), ("workload.slow-per-mille", "0")];
 
 /// Its sentences.
 pub const CLAIMS: &[Claim] = &[
@@ -53,13 +48,7 @@ pub const CLAIMS: &[Claim] = &[
         "Concurrency that they suit: database low, cache high, coordination in between.",
         Reading::Graded,
         &[
-            arm(
-                "the lock redis (asks again every 40 ms)",
-                "redis 锁（每 40 毫秒再问一次）",
-                REDIS.set(CROWD),
-                Measure::SalesPerSecond,
-                Prediction::Nothing,
-            ),
+            REDIS_CROWD,
             arm(
                 "the lock zookeeper: less than redis",
                 "zookeeper 锁：低于 redis",
@@ -97,13 +86,7 @@ pub const CLAIMS: &[Claim] = &[
         "At thousands to tens of thousands of requests a second a cache lock is the best choice.",
         Reading::Graded,
         &[
-            arm(
-                "the lock redis (asks again every 40 ms)",
-                "redis 锁（每 40 毫秒再问一次）",
-                REDIS.set(CROWD),
-                Measure::SalesPerSecond,
-                Prediction::Nothing,
-            ),
+            REDIS_CROWD,
             arm(
                 "the lock zookeeper",
                 "zookeeper 锁",
@@ -290,13 +273,7 @@ pub const CLAIMS: &[Claim] = &[
         "Database locks are simple and not fast enough.",
         Reading::Graded,
         &[
-            arm(
-                "the lock redis (asks again every 40 ms), 16 clients at one sku",
-                "redis 锁（每 40 毫秒再问一次），16 个客户端抢一个商品",
-                REDIS.set(CROWD),
-                Measure::SalesPerSecond,
-                Prediction::Nothing,
-            ),
+            REDIS_AT_ONE_SKU,
             arm(
                 "SELECT FOR UPDATE as a lock: fewer",
                 "以 SELECT FOR UPDATE 为锁：更少",

@@ -249,18 +249,15 @@ pub(super) const REDIS_FAILOVER: Storm = storm(
     ],
     "",
 );
+/// Work of twice the lease.
+pub(super) const LONG_WORK: &[(&str, &str)] = &[
+    ("lock.lease", "1s"),
+    ("workload.slow-work", "2s"),
+    ("workload.slow-per-mille", "300"),
+    ("workload.deadline-check", "false"),
+];
 /// Sections that often last longer than the lease.
-pub(super) const REDIS_LONG_WORK: Storm = storm(
-    "redis-single",
-    "redis",
-    &[
-        ("lock.lease", "1s"),
-        ("workload.slow-work", "2s"),
-        ("workload.slow-per-mille", "300"),
-        ("workload.deadline-check", "false"),
-    ],
-    "",
-);
+pub(super) const REDIS_LONG_WORK: Storm = storm("redis-single", "redis", LONG_WORK, "");
 /// Five independent servers.
 pub(super) const REDLOCK: Storm = storm("redlock-five", "redlock", SHORT, "");
 /// The same, with clients that do not look at their deadline.
@@ -290,3 +287,11 @@ pub(super) const ZOOKEEPER_CARELESS: Storm = storm("zookeeper-three", "zookeeper
 
 /// Pools of connections that many buyers share; the row is locked in the transaction that sells.
 pub(super) const POOL: Storm = storm("postgres-pool", "none", SHORT, "");
+
+/// One of five servers dies for good.
+pub(super) const ONE_OF_FIVE: &str = r#"
+[[fault]]
+kind = "machine-crash"
+node = "redis-1"
+after = "app-1 acquire 3 applied"
+"#;

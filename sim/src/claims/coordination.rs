@@ -1,13 +1,11 @@
 //! What the text says of locks in coordination services.
 
 use super::conditions::{HOLDER_DIES, LEADER_AWAY, LEADER_DIES, LONGER, REDIS, ZOOKEEPER};
-use super::loads::{CALM_PAIR, CROWD, OPPOSITE_ORDER, QUEUE, REENTERED};
+use super::loads::{CALM_PAIR, CROWD, OPPOSITE_ORDER, QUEUE, REDIS_AT_ONE_SKU, REENTERED};
+use super::measure::{LEAK, TWICE};
 use super::{Claim, Measure, Prediction, Reading, Storm, arm, tried, untried};
 use crate::check::Kind;
 
-const TWICE: Measure =
-    Measure::Found(&[Kind::DoubleGrant, Kind::EffectInterleaved, Kind::Oversell]);
-const LEAK: Measure = Measure::Found(&[Kind::LeakedLock, Kind::StuckWaiter]);
 const DEADLOCK: Measure = Measure::Found(&[Kind::Deadlock]);
 
 /// The holder is cut off for half of its session.
@@ -398,13 +396,7 @@ pub const CLAIMS: &[Claim] = &[
         "Its latency is higher and its throughput limited.",
         Reading::Always,
         &[
-            arm(
-                "the lock redis (asks again every 40 ms), 16 clients at one sku",
-                "redis 锁（每 40 毫秒再问一次），16 个客户端抢一个商品",
-                REDIS.set(CROWD),
-                Measure::SalesPerSecond,
-                Prediction::Nothing,
-            ),
+            REDIS_AT_ONE_SKU,
             arm(
                 "the lock zookeeper",
                 "zookeeper 锁",
@@ -533,13 +525,7 @@ pub const CLAIMS: &[Claim] = &[
         "On the whole coordination locks suit what needs consistency and has a moderate load, and are not quite fit for the core of a flash sale.",
         Reading::Graded,
         &[
-            arm(
-                "the lock redis (asks again every 40 ms), 16 clients at one sku",
-                "redis 锁（每 40 毫秒再问一次），16 个客户端抢一个商品",
-                REDIS.set(CROWD),
-                Measure::SalesPerSecond,
-                Prediction::Nothing,
-            ),
+            REDIS_AT_ONE_SKU,
             arm(
                 "the lock zookeeper: fewer",
                 "zookeeper 锁：更少",

@@ -1,5 +1,8 @@
 //! Loads that several arms share: how many clients, how fast, at what.
 
+use super::conditions::REDIS;
+use super::{Arm, Measure, Prediction, arm};
+
 /// Two locks for one sale, every second client takes them in the other order, and nobody gives
 /// up.
 pub(super) const OPPOSITE_ORDER: &[(&str, &str)] = &[
@@ -194,3 +197,25 @@ pub(super) const FOUR_CHECKED: &[(&str, &str)] = &[
     ("lock.check", "statement"),
     ("duration", "2s"),
 ];
+
+/// Sections of a second.
+pub(super) const SECONDS: &[(&str, &str)] =
+    &[("workload.work", "1s"), ("workload.slow-per-mille", "0")];
+
+/// What speeds at one sku are compared with.
+pub(super) const REDIS_AT_ONE_SKU: Arm = arm(
+    "the lock redis (asks again every 40 ms), 16 clients at one sku",
+    "redis 锁（每 40 毫秒再问一次），16 个客户端抢一个商品",
+    REDIS.set(CROWD),
+    Measure::SalesPerSecond,
+    Prediction::Nothing,
+);
+
+/// The same, where the sentence says who and how many.
+pub(super) const REDIS_CROWD: Arm = arm(
+    "the lock redis (asks again every 40 ms)",
+    "redis 锁（每 40 毫秒再问一次）",
+    REDIS.set(CROWD),
+    Measure::SalesPerSecond,
+    Prediction::Nothing,
+);

@@ -45,6 +45,18 @@ pub enum Measure {
     LongestClosed,
 }
 
+/// Two at once, as promised or as the resource saw it.
+pub(super) const TWICE: Measure =
+    Measure::Found(&[Kind::DoubleGrant, Kind::EffectInterleaved, Kind::Oversell]);
+/// Two at once, as the resource saw it.
+pub(super) const INSIDE: Measure = Measure::Found(&[Kind::EffectInterleaved, Kind::Oversell]);
+/// More was sold than there was.
+pub(super) const OVERSELL: Measure = Measure::Found(&[Kind::Oversell]);
+/// The lock stays shut, or somebody waits for ever.
+pub(super) const LEAK: Measure = Measure::Found(&[Kind::LeakedLock, Kind::StuckWaiter]);
+/// The database ended one of a circle of transactions.
+pub(super) const DEADLOCK_ENDED: Measure = Measure::Refused("40P01");
+
 /// In what a number is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]

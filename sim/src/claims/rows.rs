@@ -2,21 +2,15 @@
 
 use super::conditions::{
     DATABASE_RESTARTS, HOLDER_DIES, OLD_PRIMARY, OPTIMISTIC_CHECKED, OPTIMISTIC_VERBATIM,
-    PESSIMISTIC, POOL, POSTGRES, POSTGRES_PAIR, REDIS,
+    PESSIMISTIC, POOL, POSTGRES, POSTGRES_PAIR,
 };
 use super::loads::{
-    CALM, CROWD, CROWD_LOCKED, FEW_LOCKED, FIERCE, FORTY_EIGHT, FOUR, FOUR_CHECKED,
-    HUNDRED_AND_TWENTY, POOLED_CROWD, POOLED_FEW, TWO_SKUS,
+    CALM, CROWD_LOCKED, FEW_LOCKED, FIERCE, FORTY_EIGHT, FOUR, FOUR_CHECKED, HUNDRED_AND_TWENTY,
+    POOLED_CROWD, POOLED_FEW, REDIS_AT_ONE_SKU, TWO_SKUS,
 };
+use super::measure::{DEADLOCK_ENDED, LEAK, OVERSELL, TWICE};
 use super::{Claim, Measure, Prediction, Reading, arm, tried, untried};
 use crate::check::Kind;
-
-const OVERSELL: Measure = Measure::Found(&[Kind::Oversell]);
-const TWICE: Measure =
-    Measure::Found(&[Kind::DoubleGrant, Kind::EffectInterleaved, Kind::Oversell]);
-const LEAK: Measure = Measure::Found(&[Kind::LeakedLock, Kind::StuckWaiter]);
-/// The server ended one of a circle of transactions.
-const DEADLOCK: Measure = Measure::Refused("40P01");
 
 /// Its sentences.
 pub const CLAIMS: &[Claim] = &[
@@ -87,7 +81,7 @@ pub const CLAIMS: &[Claim] = &[
             "orders of two skus in either order: without row locks the server would have no deadlock to end",
             "一单两个商品、顺序相反：若没有行锁，服务端就没有死锁可解",
             OPTIMISTIC_CHECKED.set(TWO_SKUS),
-            DEADLOCK,
+            DEADLOCK_ENDED,
             Prediction::Never,
         )],
     ),
@@ -209,14 +203,14 @@ pub const CLAIMS: &[Claim] = &[
                 "one sku an order",
                 "一单一个商品",
                 OPTIMISTIC_CHECKED,
-                DEADLOCK,
+                DEADLOCK_ENDED,
                 Prediction::Never,
             ),
             arm(
                 "two skus an order, in either order",
                 "一单两个商品、顺序相反",
                 OPTIMISTIC_CHECKED.set(TWO_SKUS),
-                DEADLOCK,
+                DEADLOCK_ENDED,
                 Prediction::Never,
             ),
         ],
@@ -322,13 +316,7 @@ pub const CLAIMS: &[Claim] = &[
         "… it cannot bear a flash sale's traffic at all.",
         Reading::Always,
         &[
-            arm(
-                "the lock redis (asks again every 40 ms), 16 clients at one sku",
-                "redis 锁（每 40 毫秒再问一次），16 个客户端抢一个商品",
-                REDIS.set(CROWD),
-                Measure::SalesPerSecond,
-                Prediction::Nothing,
-            ),
+            REDIS_AT_ONE_SKU,
             arm(
                 "the stock's row locked in the transaction that sells",
                 "在售卖事务里锁住库存行",

@@ -5,15 +5,11 @@ use super::conditions::{
     REDIS_CARELESS, SCARCE,
 };
 use super::loads::REENTERED;
+use super::measure::{OVERSELL, TWICE};
 use super::{Claim, Measure, Prediction, Reading, arm, tried, untried};
 use crate::check::Kind;
 
 /// Found at the books.
-const OVERSELL: Measure = Measure::Found(&[Kind::Oversell]);
-/// Two at once, as promised or as the resource saw it.
-const TWICE: Measure =
-    Measure::Found(&[Kind::DoubleGrant, Kind::EffectInterleaved, Kind::Oversell]);
-
 /// Its sentences.
 pub const CLAIMS: &[Claim] = &[
     tried(

@@ -6,18 +6,12 @@ use super::conditions::{
     POSTGRES_PAIR, REDIS, SHORT, STANDBY_TAKES_OVER, ZOOKEEPER,
 };
 use super::loads::{
-    CALM_PAIR, CROWD, MODERATE, MODERATE_CHECKED, OPPOSITE_ORDER, POOLED_CROWD, QUEUE, REENTERED,
-    TWO_SKUS_LOCKED, UNLIMITED_POOLS,
+    CALM_PAIR, CROWD, MODERATE, MODERATE_CHECKED, OPPOSITE_ORDER, POOLED_CROWD, QUEUE, REDIS_CROWD,
+    REENTERED, TWO_SKUS_LOCKED, UNLIMITED_POOLS,
 };
+use super::measure::{DEADLOCK_ENDED, LEAK, OVERSELL, TWICE};
 use super::{Claim, Measure, Prediction, Reading, arm, tried};
 use crate::check::Kind;
-
-const OVERSELL: Measure = Measure::Found(&[Kind::Oversell]);
-const TWICE: Measure =
-    Measure::Found(&[Kind::DoubleGrant, Kind::EffectInterleaved, Kind::Oversell]);
-const LEAK: Measure = Measure::Found(&[Kind::LeakedLock, Kind::StuckWaiter]);
-/// The server ended one of a circle of transactions.
-const DEADLOCK: Measure = Measure::Refused("40P01");
 
 /// A disk that needs 300 ms for each synchronisation while a row is being inserted.
 const SLOW_COMMIT: &str = r#"
@@ -153,13 +147,7 @@ pub const CLAIMS: &[Claim] = &[
         "Database locks suit low concurrency and are not fit for the core of a flash sale.",
         Reading::Graded,
         &[
-            arm(
-                "the lock redis (asks again every 40 ms)",
-                "redis 锁（每 40 毫秒再问一次）",
-                REDIS.set(CROWD),
-                Measure::SalesPerSecond,
-                Prediction::Nothing,
-            ),
+            REDIS_CROWD,
             arm(
                 "SELECT FOR UPDATE as a lock",
                 "以 SELECT FOR UPDATE 为锁",
@@ -190,7 +178,7 @@ pub const CLAIMS: &[Claim] = &[
                 "two rows in either order, in one transaction: the server ends one",
                 "一个事务以相反顺序锁两行：服务端终止其一",
                 PESSIMISTIC.set(TWO_SKUS_LOCKED),
-                DEADLOCK,
+                DEADLOCK_ENDED,
                 Prediction::Sometimes,
             ),
             arm(

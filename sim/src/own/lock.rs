@@ -55,7 +55,8 @@ pub trait OwnLock: Send + Sync + 'static {
         None
     }
 
-    /// Whether the lock has found out that it is lost.
+    /// Whether the lock has found out that it is lost. It is asked when the client looks at its
+    /// deadline, and does not wake one that works.
     fn is_lost(&self, _held: &Self::Held) -> bool {
         false
     }
@@ -103,7 +104,7 @@ struct Own<L> {
 impl<L: OwnLock> UnderTest for Own<L> {
     fn lock(&self, host: &Host, plan: &Plan) -> Result<Arc<dyn Lock>, String> {
         let node = Node::new(host, plan);
-        Ok(Arc::new(OnNode { node, build: self.build.clone(), current: Mutex::default() }))
+        Ok(Arc::new(OnNode { node, build: self.build.clone(), current: Current::default() }))
     }
 }
 
@@ -111,32 +112,59 @@ impl<L: OwnLock> UnderTest for Own<L> {
 struct OnNode<L> {
     node: Node,
     build: Build<L>,
-    /// `None` before it is first asked, and after it has failed.
-    current: Mutex<Option<Arc<L>>>,
+    current: Current<L>,
+}
+
+/// What was built; `None` before it is first asked, and after it has failed.
+struct Current<L>(Arc<Mutex<Option<Arc<L>>>>);
+
+impl<L> Current<L> {
+    fn slot(&self) -> std::sync::MutexGuard<'_, Option<Arc<L>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It has failed: whoever asks next builds another, unless somebody has.
+    fn give_up(&self, failed: &Arc<L>) {
+        let mut slot = self.slot();
+        if slot.as_ref().is_some_and(|current| Arc::ptr_eq(current, failed)) {
+            *slot = None;
+        }
+    }
+}
+
+impl<L> Default for Current<L> {
+    fn default() -> Self {
+        Current(Arc::default())
+    }
+}
+
+impl<L> Clone for Current<L> {
+    fn clone(&self) -> Self {
+        Current(self.0.clone())
+    }
 }
 
 impl<L: OwnLock> OnNode<L> {
-    fn current(&self) -> std::sync::MutexGuard<'_, Option<Arc<L>>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn ready(&self) -> Result<Arc<L>, LockError> {
-        if let Some(lock) = self.current().clone() {
+        if let Some(lock) = self.current.slot().clone() {
             return Ok(lock);
         }
-        match (self.build)(self.node.clone()).await {
-            Ok(lock) => {
+        let limit = self.limit();
+        let building = (self.build)(self.node.clone());
+        let reason = match self.node.host().timeout(limit, building).await {
+            Ok(Ok(lock)) => {
                 let lock = Arc::new(lock);
-                *self.current() = Some(lock.clone());
-                Ok(lock)
+                *self.current.slot() = Some(lock.clone());
+                return Ok(lock);
             }
-            Err(error) => Err(LockError::Backend { reason: error.to_string() }),
-        }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("it was not built within {limit:?}"),
+        };
+        Err(LockError::Backend { reason })
     }
 
-    /// Whoever asks next builds another.
-    fn give_up(&self, reason: String) -> LockError {
-        *self.current() = None;
+    fn give_up(&self, failed: &Arc<L>, reason: String) -> LockError {
+        self.current.give_up(failed);
         LockError::Indeterminate { reason }
     }
 
@@ -154,14 +182,14 @@ impl<L: OwnLock> OnNode<L> {
             let limit = until.saturating_sub(asked_at) + self.limit();
             let held = match host.timeout(limit, lock.acquire(key)).await {
                 Ok(Ok(held)) => held,
-                Ok(Err(error)) => return Err(self.give_up(error.to_string())),
-                Err(_) => return Err(self.give_up(format!("no answer within {limit:?}"))),
+                Ok(Err(error)) => return Err(self.give_up(&lock, error.to_string())),
+                Err(_) => return Err(self.give_up(&lock, format!("no answer within {limit:?}"))),
             };
             if let Some(held) = held {
                 if self.node.plan().fence != Fence::Off && lock.token(&held).is_none() {
                     let reason = "a storm behind a fence needs the token of each grant: say which \
                                   it is (`.token(…)`)";
-                    return Err(self.give_up(reason.to_owned()));
+                    return Err(self.give_up(&lock, reason.to_owned()));
                 }
                 return Ok(self.guard(lock, key, owner, asked_at, held));
             }
@@ -190,8 +218,8 @@ impl<L: OwnLock> OnNode<L> {
             margin: Duration::ZERO,
             asked_at,
         };
-        let (node, limit) = (self.node.clone(), self.limit());
-        let holding = Holding { node, lock, key: key.to_owned(), limit, held: Some(held) };
+        let (node, current, limit) = (self.node.clone(), self.current.clone(), self.limit());
+        let holding = Holding { node, current, lock, key: key.to_owned(), limit, held: Some(held) };
         Guard::new(self.node.host().clone(), grant, holding)
     }
 }
@@ -215,6 +243,7 @@ impl<L: OwnLock> Lock for OnNode<L> {
 
 struct Holding<L: OwnLock> {
     node: Node,
+    current: Current<L>,
     lock: Arc<L>,
     key: String,
     limit: Duration,
@@ -228,14 +257,16 @@ impl<L: OwnLock> GuardBackend for Holding<L> {
             return Box::pin(std::future::ready(Release::NotHeld));
         };
         let (host, lock) = (self.node.host().clone(), self.lock.clone());
-        let (key, limit) = (self.key.clone(), self.limit);
+        let (current, key, limit) = (self.current.clone(), self.key.clone(), self.limit);
         Box::pin(async move {
-            match host.timeout(limit, lock.release(&key, held)).await {
-                Ok(Ok(true)) => Release::Released,
-                Ok(Ok(false)) => Release::NotHeld,
-                Ok(Err(error)) => Release::Indeterminate { reason: error.to_string() },
-                Err(_) => Release::Indeterminate { reason: format!("no answer within {limit:?}") },
-            }
+            let reason = match host.timeout(limit, lock.release(&key, held)).await {
+                Ok(Ok(true)) => return Release::Released,
+                Ok(Ok(false)) => return Release::NotHeld,
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => format!("no answer within {limit:?}"),
+            };
+            current.give_up(&lock);
+            Release::Indeterminate { reason }
         })
     }
 

@@ -141,7 +141,7 @@ impl Node {
     /// A session at the plan's ZooKeeper servers, of the plan's lease.
     ///
     /// # Errors
-    /// When none of them answers; in a build without the shims of `zookeeper-client`'s I/O
+    /// When none of them answers within the plan's command timeout; in a build without the shims of `zookeeper-client`'s I/O
     /// crates, with what to do about it (`docs/shims.md`).
     pub async fn zookeeper(&self) -> Result<zookeeper_client::Client, Failure> {
         if let Some(refusal) = crate::engine::shims::refusal() {
@@ -150,9 +150,10 @@ impl Node {
         let nodes = self.plan.topology.zookeeper_nodes().into_iter();
         let port = crate::server::zookeeper::CLIENT_PORT;
         let servers: Vec<String> = nodes.map(|node| format!("{node}:{port}")).collect();
+        let servers = servers.join(",");
         let connector = zookeeper_client::Client::connector();
         let connector = connector.with_session_timeout(self.lease());
-        Ok(connector.connect(&servers.join(",")).await?)
+        self.within(&servers, async { Ok(connector.connect(&servers).await?) }).await
     }
 
     /// A connection to `address`, `name:port`, with nothing on it: for a protocol of one's own.

@@ -66,7 +66,8 @@ impl Inside {
 
     /// Says that the client did `what` to the resource that the lock guards, here and now.
     /// Reads count: of two clients whose effects are in turns, two were inside at once
-    /// (`effect-interleaved`).
+    /// (`effect-interleaved`). It is the client's word, at the client's time: of a resource across
+    /// a network it is not what the resource saw, and no fence sees it.
     pub fn effect(&self, what: impl Into<Name>) {
         let effect = What::Effect {
             owner: self.guard.owner().as_str().into(),

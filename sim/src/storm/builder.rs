@@ -33,6 +33,7 @@ use crate::own::{self, Failure, Inside, Node, OwnLock};
 use crate::plan::scenario::{LockKind, OWN_LOCK, default_lock, find_lock};
 use crate::plan::{Fence, Plan, PlanError, Seed};
 use crate::report::Tally;
+use crate::report::layout::counted;
 
 /// A storm to be run by a test.
 #[derive(Clone)]
@@ -69,7 +70,11 @@ pub struct Outcome {
     pub kinds: BTreeMap<Kind, u64>,
     /// In how many of them each kind was a violation.
     pub violations: BTreeMap<Kind, u64>,
-    /// The first run that was neither safe nor inert, with its position from 1.
+    /// In how many of them no record of a test's own lock was seen: of those, promises are not
+    /// judged.
+    pub without_records: u64,
+    /// Of the runs that were neither safe nor inert the first of the gravest verdict, with its
+    /// position from 1.
     pub first_failure: Option<(u64, Run)>,
     /// The first run that was inert.
     pub first_inert: Option<(u64, Run)>,
@@ -98,12 +103,33 @@ impl Outcome {
                 *self.violations.entry(kind).or_default() += 1;
             }
         }
-        let failure = match run.judgement.verdict {
+        if run.plan.lock.name == OWN_LOCK.name && !run.setting.lock_has_records {
+            self.without_records += 1;
+        }
+        let verdict = run.judgement.verdict;
+        let failure = match verdict {
             Verdict::Inert => &mut self.first_inert,
             verdict if verdict.is_safe() => return,
             _ => &mut self.first_failure,
         };
-        failure.get_or_insert((self.runs, run));
+        let known = failure.as_ref().map(|(_, known)| known.judgement.verdict);
+        // The first of the gravest: what says nothing must not hide what fails.
+        if known.is_none_or(|known| known != verdict && Verdict::merge([known, verdict]) == verdict)
+        {
+            *failure = Some((self.runs, run));
+        }
+    }
+
+    /// The line of a storm in which all is well.
+    fn line(&self, engine: &str) -> String {
+        let line = self.tally.line(engine);
+        match self.without_records {
+            0 => line,
+            runs => format!(
+                "{line}\n  in {} no record of the lock was seen: judged by beliefs and effects alone",
+                counted(runs, "run")
+            ),
+        }
     }
 
     /// What a test is to fail with. Of many drawn plans some touch nothing: they prove
@@ -287,7 +313,7 @@ impl Storm {
                 Some(Err(error)) => panic!("{block}\n  LOCKSTORM_OUT: {error}"),
             }
         }
-        println!("{}", outcome.tally.line(self.engine_or_panic().title()));
+        println!("{}", outcome.line(self.engine_or_panic().title()));
     }
 
     /// Runs the storm over all its seeds and counts. Does not stop at a failure.
@@ -304,6 +330,7 @@ impl Storm {
             verdicts: BTreeMap::new(),
             kinds: BTreeMap::new(),
             violations: BTreeMap::new(),
+            without_records: 0,
             first_failure: None,
             first_inert: None,
             tally: Tally::default(),

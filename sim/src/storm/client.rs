@@ -17,11 +17,11 @@ use lockstorm::stock::{Sharing, Shown};
 use super::beside::Beside;
 use super::cancelling::{Cancelling, DROPPED};
 use super::conductor::Stop;
+use super::drawn::Drawn;
 use super::shop::{Selling, Shop};
 use crate::history::{
     AcquireOutcome, Attempt, BeliefEnd, EventId, Name, OrderAnswer, Recorder, What,
 };
-use crate::own::drawn::Drawn;
 use crate::own::section::Section;
 use crate::own::{Inside, Node};
 use crate::plan::{Micros, Operation, Plan, Workload};

@@ -15,11 +15,11 @@ use lockstorm::stock::{Decided, Decision, StockObserver};
 
 use super::client::{KEY, OTHER_KEY};
 use super::conductor::Conductor;
+use super::drawn::Drawn;
 use crate::engine::world::{NodeId, World};
 use crate::fault::Sign;
 use crate::history::names::Names;
 use crate::history::{Attempt, Name, RecordLoss, Recorder, StockOperation, What};
-use crate::own::drawn::Drawn;
 use crate::server::redis::observe::{Observation, Observer, Origin};
 use crate::server::redis::sentinel::{self, About, SentinelObserver};
 

@@ -14,6 +14,7 @@ use super::cancelling::Cancelling;
 use super::client::Client;
 use super::conductor::{Conductor, Patience, Stop};
 use super::connections::{Connections, Pools};
+use super::drawn::Drawn;
 use super::locks::{self, LockFactory};
 use super::observe::zookeeper::EnsembleWatch;
 use super::observe::{ConductorCell, RedisWatch, StockWatch};
@@ -32,7 +33,6 @@ use crate::fault::Ground;
 use crate::fault::cancel::Cancellations;
 use crate::history::recorder::TraceHash;
 use crate::history::{Attempt, History, Name, Recorder, What};
-use crate::own::drawn::Drawn;
 use crate::plan::scenario::{LockKind, OWN_LOCK, find_lock};
 use crate::plan::{Fence, Plan, RedisPersistence, StockPlace};
 use crate::server::redis::{

@@ -75,7 +75,9 @@ impl Storm {
         let limits = Limits { replays: self.replays };
         let tell = &mut |_: &Progress<'_>| ControlFlow::Continue(());
         let shrunk = shrink_with(&run.plan, &limits, &tested.factory, tell).ok()?;
-        (*shrunk.plan() != run.plan).then_some(shrunk)
+        // Of one that does not repeat there is nothing to tell; of the one it came from there is.
+        let repeats = !matches!(repeat::twice(&shrunk.run, &tested), Repetition::Differs { .. });
+        (repeats && *shrunk.plan() != run.plan).then_some(shrunk)
     }
 
     /// The failure block of the shrunk run, and from what it was shrunk.
