@@ -2,6 +2,8 @@
 //! whatever it says; what has no records is judged by its effects; what is misused is told.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use lockstorm_sim::check::{Goal, Kind, Verdict};
@@ -249,6 +251,41 @@ fn a_plan_that_is_written_down_names_the_lock_and_no_program_builds_it() {
     let run = storm::run(&plan, &EventEngine);
     let why = run.ending.stuck.unwrap();
     assert!(why.contains("LOCKSTORM_PLAN"), "{why}");
+}
+
+/// Its first release fails.
+struct Breaks;
+
+impl OwnLock for Breaks {
+    type Held = ();
+
+    async fn acquire(&self, _key: &str) -> Result<Option<()>, Failure> {
+        Ok(Some(()))
+    }
+
+    async fn release(&self, _key: &str, (): ()) -> Result<bool, Failure> {
+        Err("the connection is gone".into())
+    }
+}
+
+#[test]
+fn what_failed_to_be_given_back_is_built_anew() {
+    let built = Arc::new(AtomicU32::new(0));
+    let counted = built.clone();
+    let build = move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async { Ok(Breaks) }
+    };
+    Storm::new("redis-single").own_lock(build).without_faults().seeds(1).outcome();
+    // Three clients, some rounds each.
+    assert!(built.load(Ordering::Relaxed) > 10, "{built:?}");
+}
+
+#[test]
+fn what_is_never_built_is_not_waited_for() {
+    let never = |_| std::future::pending::<Result<Open, Failure>>();
+    let told = told(&Storm::new("redis-single").own_lock(never).without_faults().seeds(1));
+    assert!(told.contains("it was not built within"), "{told}");
 }
 
 #[test]
