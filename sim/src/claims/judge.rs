@@ -227,11 +227,8 @@ fn witness(
     if standing == Standing::NotMeasured {
         return None;
     }
-    // An example confirms what is possible; of all else a counterexample tells most.
-    let wanted = match (reading, standing) {
-        (Reading::Possible, _) => standing == Standing::Confirmed,
-        (_, standing) => standing == Standing::Confirmed,
-    };
+    // What is not confirmed is shown by an arm that did not come out as predicted.
+    let wanted = standing == Standing::Confirmed;
     let decided = outcomes.iter().zip(sightings).enumerate();
     let decided = decided.filter(|(_, (outcome, _))| outcome.holds == Some(wanted));
     let shown = decided.filter_map(|(at, (outcome, of_arm))| {
