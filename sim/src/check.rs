@@ -148,14 +148,23 @@ impl Judgement {
         }
     }
 
+    /// Whether all that is missing is that somebody was granted the lock before the faults had
+    /// ended: they took away what grants it, such as the only server, and nothing else is to be
+    /// said against the run.
+    pub fn is_untried(&self) -> bool {
+        let is_judged = self.failed.is_empty() && self.undecided == 0;
+        self.verdict == Verdict::Unknown && is_judged && self.goals.missed == [Goal::GrantInStorm]
+    }
+
     /// What makes two failures the same bug: the kinds of the violations, and the
     /// families of the faults blamed for them with the roles of what they struck,
     /// such as `double-grant+oversell process-crash@authority+replication-stall@authority`.
-    /// Without violations, the verdict's name.
+    /// Without violations, the verdict's name, or that the lock was not tried.
     pub fn signature(&self) -> String {
         let violations: Vec<&Finding> = self.violations().collect();
         if violations.is_empty() {
-            return self.verdict.id().to_owned();
+            // What says nothing for a reason of its own must not hide what says nothing else.
+            return if self.is_untried() { "untried" } else { self.verdict.id() }.to_owned();
         }
         signature(&violations)
     }

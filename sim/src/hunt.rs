@@ -184,6 +184,10 @@ pub struct Summary {
     pub faults_showed: u64,
     /// Faults that did not.
     pub faults_inert: u64,
+    /// Whether it is *unknown* for no other reason than that nobody was granted the lock before
+    /// its faults had ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untried: bool,
     /// Steps of the engine.
     pub steps: u64,
     /// What went wrong inside, if it did.
@@ -212,6 +216,7 @@ impl Summary {
             failovers: run.history.iter().filter(is_failover).count() as u64,
             faults_showed: goals.touched.len() as u64,
             faults_inert: goals.inert.len() as u64,
+            untried: judgement.is_untried(),
             steps: run.ending.steps,
             trouble: run.ending.told(),
         }
@@ -247,6 +252,7 @@ impl Summary {
             failovers: 0,
             faults_showed: 0,
             faults_inert: 0,
+            untried: false,
             steps: 0,
             trouble: Some(why),
         }

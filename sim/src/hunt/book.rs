@@ -120,9 +120,9 @@ impl Book {
         self.hasher.finalize().to_hex()[..16].to_owned()
     }
 
-    /// The verdict on all of them (see [`Verdict::merge_drawn`]).
+    /// The verdict on all of them (see [`Tally::verdict_of_hunt`]).
     pub fn verdict(&self) -> Verdict {
-        Verdict::merge_drawn(self.tally.verdicts.keys().copied())
+        self.tally.verdict_of_hunt()
     }
 
     /// The distinct failures, what is wrong with us first, then the commonest.
@@ -142,7 +142,10 @@ impl Book {
         let counts = |tally: &Tally| {
             let broke = grouped(tally.ended(Verdict::Violation));
             let inert = grouped(tally.ended(Verdict::Inert));
-            format!("{broke} broke, {inert} inert")
+            match tally.untried {
+                0 => format!("{broke} broke, {inert} inert"),
+                untried => format!("{broke} broke, {inert} inert, {} untried", grouped(untried)),
+            }
         };
         if self.calm.runs > 0 {
             let broke = grouped(self.calm.ended(Verdict::Violation));
@@ -264,9 +267,15 @@ impl Book {
         let mut lines = Vec::new();
         let all = course.trials().len() as u64;
         if all > 0 && self.singles.runs == all {
+            let untried = match self.singles.untried {
+                0 => String::new(),
+                untried => {
+                    format!("; {} of those left nobody a grant in the storm", grouped(untried))
+                }
+            };
             lines.push(format!(
                 "the certificate is clean: none of {} single faults broke anything, and {} of \
-                 them did something",
+                 them did something{untried}",
                 grouped(all),
                 grouped(all - self.singles.ended(Verdict::Inert))
             ));
@@ -289,11 +298,12 @@ impl Book {
     }
 }
 
-/// Whether a run is told as a failure. A single fault or a pair that does nothing is
-/// counted in the coverage, and is no failure.
+/// Whether a run is told as a failure. A single fault or a pair that does nothing, or that leaves
+/// nobody a grant, is counted in the coverage, and is no failure.
 pub fn is_failure(step: &Step, summary: &Summary) -> bool {
-    let is_inert = summary.verdict == Verdict::Inert && step.source != Source::Drawn;
-    !summary.verdict.is_safe() && !is_inert
+    let proves_nothing = summary.verdict == Verdict::Inert || summary.untried;
+    let is_counted = proves_nothing && step.source != Source::Drawn;
+    !summary.verdict.is_safe() && !is_counted
 }
 
 #[cfg(test)]

@@ -128,6 +128,9 @@ pub struct Line {
     /// Faults that did not.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub inert: u64,
+    /// Whether nobody was granted the lock before the faults had ended, and no more is missing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untried: bool,
     /// Steps of the engine.
     pub steps: u64,
     /// What went wrong inside.
@@ -157,6 +160,7 @@ impl Line {
             failovers,
             showed: summary.faults_showed,
             inert: summary.faults_inert,
+            untried: summary.untried,
             steps,
             trouble: summary.trouble.clone(),
         }
@@ -175,6 +179,7 @@ impl Line {
             failovers: self.failovers,
             faults_showed: self.showed,
             faults_inert: self.inert,
+            untried: self.untried,
             steps: self.steps,
             trouble: self.trouble.clone(),
         }

@@ -64,12 +64,18 @@ pub struct Outcome {
     pub verdict: Verdict,
     /// The kinds of its violations.
     pub violations: Vec<Kind>,
+    /// Whether it is *unknown* only since nobody was granted the lock before the fault had ended.
+    pub untried: bool,
 }
 
 impl Outcome {
     /// As a worker told it.
     pub fn of(summary: &Summary) -> Outcome {
-        Outcome { verdict: summary.verdict, violations: summary.violations.clone() }
+        Outcome {
+            verdict: summary.verdict,
+            violations: summary.violations.clone(),
+            untried: summary.untried,
+        }
     }
 
     /// `broke double-grant, oversell`; without violations the verdict.
@@ -77,6 +83,7 @@ impl Outcome {
         let kinds: Vec<&str> = self.violations.iter().map(|kind| kind.id()).collect();
         match self.verdict {
             Verdict::Violation => format!("{BROKE} {}", kinds.join(", ")),
+            _ if self.untried => UNTRIED.to_owned(),
             verdict => verdict.word(Language::English).to_owned(),
         }
     }
@@ -84,6 +91,9 @@ impl Outcome {
 
 /// What a certificate calls a violation.
 const BROKE: &str = "broke";
+
+/// What it calls a run whose fault left nobody a grant until it had ended.
+const UNTRIED: &str = "untried";
 
 /// What is certified.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,16 +161,19 @@ impl Certificate {
 
     /// `1,670 pairs: 120 broke, 1,400 safe, 150 inert`.
     pub fn counts(&self) -> String {
-        let mut of: BTreeMap<Verdict, u64> = BTreeMap::new();
+        let mut of: BTreeMap<(Verdict, bool), u64> = BTreeMap::new();
         for outcome in self.outcomes.values() {
-            *of.entry(outcome.verdict).or_default() += 1;
+            *of.entry((outcome.verdict, outcome.untried)).or_default() += 1;
         }
-        let word = |verdict: Verdict| match verdict {
+        let word = |verdict: Verdict, untried: bool| match verdict {
             Verdict::Violation => BROKE,
+            _ if untried => UNTRIED,
             verdict => verdict.word(Language::English),
         };
-        let counts = Verdict::BY_PRECEDENCE.iter().filter_map(|verdict| {
-            of.get(verdict).map(|count| format!("{} {}", grouped(*count), word(*verdict)))
+        let ways =
+            Verdict::BY_PRECEDENCE.iter().flat_map(|verdict| [(*verdict, false), (*verdict, true)]);
+        let counts = ways.filter_map(|way| {
+            of.get(&way).map(|count| format!("{} {}", grouped(*count), word(way.0, way.1)))
         });
         let pairs = counted(self.outcomes.len() as u64, "pair");
         format!("{pairs}: {}", counts.collect::<Vec<_>>().join(", "))

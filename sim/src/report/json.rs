@@ -198,7 +198,7 @@ pub fn hunt_json(
     let verdict = match failures.iter().any(differs) {
         true => Verdict::Nondeterminism,
         // As the exit code has it (docs/adr/0007).
-        false => Verdict::merge_drawn(tally.verdicts.keys().copied()),
+        false => tally.verdict_of_hunt(),
     };
     let hunt = Hunt {
         schema: SCHEMA,

@@ -37,6 +37,15 @@ pub struct Tally {
     pub touched: u64,
     /// How many had none.
     pub inert: u64,
+    /// In how many runs the faults left nobody a grant until they had ended, and no more was
+    /// missing: of those verdicts that are *unknown*, so many.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub untried: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Below so many runs the rule of three says nothing worth reading.
@@ -71,6 +80,23 @@ impl Tally {
         self.handovers += summary.handovers;
         self.touched += summary.faults_showed;
         self.inert += summary.faults_inert;
+        self.untried += u64::from(summary.untried);
+    }
+
+    /// The verdict on a hunt's runs. Those that prove nothing, since their faults touched nothing
+    /// or left nobody a grant, fail nothing, unless there are no others (docs/adr/0007).
+    pub fn verdict_of_hunt(&self) -> Verdict {
+        let is_other = |verdict: &Verdict| *verdict != Verdict::Unknown || self.unknown() > 0;
+        let others = self.verdicts.keys().copied().filter(is_other);
+        let merged = Verdict::merge_drawn(others);
+        // Without others, what was inert and what was not tried is decided by precedence.
+        let says_something = self.ended(Verdict::Inert) + self.untried < self.runs;
+        if says_something { merged } else { self.verdict() }
+    }
+
+    /// How many runs are *unknown* for another reason than that they are untried.
+    pub fn unknown(&self) -> u64 {
+        self.ended(Verdict::Unknown).saturating_sub(self.untried)
     }
 
     /// The verdict on all of them.
@@ -118,9 +144,8 @@ impl Tally {
     /// What a clean campaign proves; `None` for one that failed, or is too short.
     pub fn bound(&self) -> Option<String> {
         let runs = self.conclusive();
-        // Drawn plans that touched nothing are not part of it (docs/adr/0007).
-        let verdict = Verdict::merge_drawn(self.verdicts.keys().copied());
-        if runs < FEWEST_FOR_A_BOUND || !verdict.is_safe() {
+        // Plans that prove nothing are not part of it (docs/adr/0007).
+        if runs < FEWEST_FOR_A_BOUND || !self.verdict_of_hunt().is_safe() {
             return None;
         }
         // -ln 0.05 = 2.9957…; rounded down, which claims less.

@@ -106,3 +106,46 @@ fn a_shard_speaks_of_its_own_pairs() {
     let told = book.why_no_pair(&course, Some(shard)).unwrap();
     assert!(told.contains("fall to other shards"), "{told}");
 }
+
+/// On one server that crashes to the storm's end nobody is granted the lock: the run says nothing
+/// against it, and what is unknown for another reason still does.
+#[test]
+fn a_server_that_is_down_leaves_its_runs_untried_and_the_hunt_safe() {
+    let quarry = Quarry::new("postgres-single", "pg-for-update", Fence::Full);
+    let seeds = Seeds { first: Seed(0), calm: Seed(0) };
+    let engine = Arc::new(EventEngine);
+    let mut course = Course::new(&quarry, engine, Strategy::Certify, seeds, None, false).unwrap();
+    let mut steps = Vec::new();
+    loop {
+        let round = course.next_round().unwrap();
+        if round.is_empty() {
+            break;
+        }
+        steps.extend(round);
+    }
+    let is_down = |step: &&Step| {
+        let Source::Single(index) = step.source else { return false };
+        let trial = &course.trials()[index];
+        let shape = trial.moment.shape.to_string();
+        trial.single.name == "process-crash master, to the end"
+            && shape == "acquire applied, short section, at once"
+    };
+    let step = steps.iter().find(is_down).unwrap();
+    let plan = quarry.plan_of(&step.task).unwrap();
+    let untried = Summary::of(&crate::storm::run(&plan, &EventEngine));
+    assert_eq!((untried.verdict, untried.untried), (Verdict::Unknown, true));
+    assert_eq!(untried.signature, "untried");
+
+    let mut book = Book::default();
+    book.add(&course, step, &untried);
+    assert_eq!(book.verdict(), Verdict::Unknown, "alone it proves nothing");
+    assert!(book.caught.is_empty(), "a single fault that leaves nobody a grant is counted");
+    let safe = Summary { verdict: Verdict::Safe, untried: false, ..untried.clone() };
+    book.add(&course, step, &safe);
+    assert_eq!(book.verdict(), Verdict::Safe);
+    assert!(book.denominators(&quarry, &course)[0].1.ends_with("1 untried"));
+    let unknown = Summary { untried: false, signature: "unknown".to_owned(), ..untried };
+    book.add(&course, step, &unknown);
+    assert_eq!(book.verdict(), Verdict::Unknown);
+    assert_eq!(book.failures().len(), 1);
+}

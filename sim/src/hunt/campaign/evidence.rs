@@ -119,24 +119,27 @@ pub fn evidence(
     let quarry = &identity.quarry;
     let all = course.trials().len() as u64;
     let broke = book.singles.ended(Verdict::Violation);
-    let clean = |tally: &crate::report::table::Tally| {
-        tally.runs > 0 && tally.verdicts.keys().all(|v| v.is_safe() || *v == Verdict::Inert)
-    };
     let certificate = match (all, book.singles.runs) {
         (0, _) => (false, "not made by this strategy".to_owned()),
         (all, tried) if tried < all => {
             (false, format!("{} of {} single faults tried", grouped(tried), grouped(all)))
         }
         _ => {
+            let untried = match book.singles.untried {
+                0 => String::new(),
+                untried => {
+                    format!(", {} left nobody a grant before they ended", grouped(untried))
+                }
+            };
             let text = format!(
-                "{} single faults at {}, {} of them inert; {} broke it, {} unknown",
+                "{} single faults at {}, {} of them inert{untried}; {} broke it, {} unknown",
                 grouped(all),
                 counted(course.survey().map_or(0, |s| s.moments.len() as u64), "moment"),
                 grouped(book.singles.ended(Verdict::Inert)),
                 grouped(broke),
-                grouped(book.singles.ended(Verdict::Unknown)),
+                grouped(book.singles.unknown()),
             );
-            (clean(&book.singles), text)
+            (book.singles.verdict_of_hunt().is_safe(), text)
         }
     };
     let swarm = match book.drawn.bound() {

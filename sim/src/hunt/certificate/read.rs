@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{BROKE, Certificate, Head, Outcome};
+use super::{BROKE, Certificate, Head, Outcome, UNTRIED};
 use crate::check::{Kind, Language, Verdict};
 
 /// The names of a head that two certificates must share.
@@ -101,10 +101,13 @@ fn outcome_of(text: &str) -> Result<Outcome, String> {
             found.ok_or_else(|| format!("no kind of violation is called \"{name}\""))
         };
         let violations = kinds.trim_start().split(", ").map(kind).collect::<Result<_, _>>()?;
-        return Ok(Outcome { verdict: Verdict::Violation, violations });
+        return Ok(Outcome { verdict: Verdict::Violation, violations, untried: false });
+    }
+    if text == UNTRIED {
+        return Ok(Outcome { verdict: Verdict::Unknown, violations: Vec::new(), untried: true });
     }
     let word = |verdict: &Verdict| verdict.word(Language::English) == text;
     let verdict = Verdict::BY_PRECEDENCE.into_iter().find(word);
     let verdict = verdict.ok_or_else(|| format!("\"{text}\" is no outcome"))?;
-    Ok(Outcome { verdict, violations: Vec::new() })
+    Ok(Outcome { verdict, violations: Vec::new(), untried: false })
 }

@@ -21,7 +21,7 @@ fn made_up() -> Certificate {
             Verdict::Violation => vec![Kind::DoubleGrant, Kind::Oversell],
             _ => Vec::new(),
         };
-        (trial.key(), Outcome { verdict: *verdict, violations })
+        (trial.key(), Outcome { verdict: *verdict, violations, untried: false })
     });
     Certificate::new(&quarry, &survey, outcomes.collect(), 3)
 }
@@ -41,16 +41,28 @@ fn a_file_is_read_back() {
 }
 
 #[test]
+fn a_lock_that_was_not_tried_is_told_and_read_back() {
+    let mut certificate = made_up();
+    let key = certificate.outcomes.keys().next().unwrap().clone();
+    let untried = Outcome { verdict: Verdict::Unknown, violations: Vec::new(), untried: true };
+    certificate.outcomes.insert(key.clone(), untried.clone());
+    assert!(certificate.counts().contains("1 untried"), "{}", certificate.counts());
+    let read = Certificate::parse(&certificate.text()).unwrap();
+    assert_eq!(read.outcomes[&key], untried);
+}
+
+#[test]
 fn what_differs_is_told_line_by_line() {
     let old = made_up();
     let mut new = old.clone();
     let keys: Vec<Key> = new.outcomes.keys().cloned().collect();
     new.outcomes.remove(&keys[0]);
-    let broke = Outcome { verdict: Verdict::Violation, violations: vec![Kind::Oversell] };
+    let broke =
+        Outcome { verdict: Verdict::Violation, violations: vec![Kind::Oversell], untried: false };
     new.outcomes.insert(keys[1].clone(), broke);
     new.outcomes.insert(
         (keys[0].0.clone(), "something new".to_owned()),
-        Outcome { verdict: Verdict::SafeByFence, violations: Vec::new() },
+        Outcome { verdict: Verdict::SafeByFence, violations: Vec::new(), untried: false },
     );
     insta::assert_snapshot!(new.differences(&old).join("\n"));
 }
