@@ -5,6 +5,7 @@ mod on_both_engines;
 
 use std::collections::BTreeMap;
 
+use lockstorm::lock::Release;
 use lockstorm_sim::check::{Kind, Verdict};
 use lockstorm_sim::history::{AcquireOutcome, What};
 
@@ -115,6 +116,33 @@ fn no_lost_reply_and_no_lost_interest_upsets_the_count() {
             assert!(withstood, "{fault}: {}", told(run));
         });
     }
+}
+
+/// A holder sleeps through its lease, another is let in, and the first wakes and releases.
+#[test]
+fn the_release_of_who_holds_it_no_longer_frees_nobody_and_says_so() {
+    let careless = NESTED.replace("reentries = 2", "reentries = 2\ndeadline-check = false");
+    let lease = careless.replace("[topology]", "lease = \"2s\"\n\n[topology]");
+    let asleep = "\n[[fault]]\nkind = \"pause\"\nnode = \"app-1\"\nafter = \"app-1 read 1 \
+                  applied\"\nfor = \"3s\"\n";
+    each(&format!("{lease}{asleep}"), |run| {
+        assert!(is_struck(run), "{}", told(run));
+        let late = run.history.iter().find_map(|event| match &event.what {
+            What::ReleaseReturned { attempt, release } if attempt.to_string() == "app-1/1" => {
+                Some(release)
+            }
+            _ => None,
+        });
+        assert_eq!(late, Some(&Release::NotHeld), "{}: {}", run.engine, told(run));
+        assert!(!run.judgement.found(Kind::WrongRelease), "{}", told(run));
+        let freed_by = run.history.iter().filter_map(|event| match &event.what {
+            What::RecordReleased { owner, .. } => Some(owner.to_string()),
+            _ => None,
+        });
+        let freed_by: Vec<String> = freed_by.collect();
+        assert!(freed_by.iter().all(|owner| owner != "app-1/1"), "{}: {freed_by:?}", run.engine);
+        assert!(freed_by.len() > 3, "{}: others go on: {freed_by:?}", run.engine);
+    });
 }
 
 #[test]

@@ -476,7 +476,7 @@ fn replication_streams() {
         EVAL "redis.call('set','s1','a') redis.call('del','s1','s2') redis.call('incr','s3')" 0
         EVAL "redis.call('set','kept','a') redis.call('nosuch')" 0
         EVAL "redis.set_repl(redis.REPL_NONE) redis.call('set','unseen','a')" 0
-        PSETEX gone 20 v
+        PSETEX gone 1000000 v
         GETSET g 1
         HSET h f v g w
         HSET h f v

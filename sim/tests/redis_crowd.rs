@@ -30,11 +30,19 @@ async fn ask(host: &Host) -> String {
 async fn crowd(host: Host, log: Log) {
     // Once the server listens.
     host.sleep(ms(100)).await;
+    let before = resident_bytes();
     let mut idle = Vec::with_capacity(MOST);
     for _ in 0..MOST {
         idle.push(host.connect("redis-1:6379").await.unwrap());
     }
     note(&log, &host, &format!("{} are connected", idle.len()));
+    if let (Some(before), Some(after)) = (before, resident_bytes()) {
+        let each = after.saturating_sub(before) / MOST;
+        eprintln!("{each} bytes for each idle connection");
+        if each > MOST_BYTES_EACH {
+            note(&log, &host, &format!("{each} bytes for each of them"));
+        }
+    }
     note(&log, &host, &ask(&host).await);
     for number in [0, MOST / 2, MOST - 1] {
         idle[number].write_all(b"PING\r\n").await.unwrap();
@@ -45,6 +53,16 @@ async fn crowd(host: Host, log: Log) {
     host.sleep(ms(100)).await;
     note(&log, &host, &ask(&host).await);
 }
+
+/// How much memory this process has, bytes; none where nobody tells.
+fn resident_bytes() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse::<usize>().ok().map(|kilobytes| kilobytes * 1024)
+}
+
+/// What a connection may cost, with both of its ends and what the engine keeps of it.
+const MOST_BYTES_EACH: usize = 32 * 1024;
 
 #[test]
 fn ten_thousand_idle_connections() {

@@ -172,6 +172,8 @@ fn goes_on_from_a_cursor(bytes: &[u8]) -> bool {
 
 /// A number other than 0, as C reads it. What is none is refused, by both servers alike.
 fn is_place(cursor: &[u8]) -> bool {
+    // C looks no further than a NUL.
+    let cursor = cursor.split(|byte| *byte == 0).next().unwrap_or_default();
     let digits = cursor.strip_prefix(b"-").or(cursor.strip_prefix(b"+")).unwrap_or(cursor);
     digits.iter().all(u8::is_ascii_digit) && digits.iter().any(|digit| *digit != b'0')
 }

@@ -56,7 +56,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::blocking::serve_ready;
-use super::codec::number::parse_integer;
+use super::codec::number::{c_string, parse_integer};
 use super::codec::{Arguments, ReplyEncoder};
 use super::observe::Origin;
 use super::state::{Answers, Client, Next, Shared, State};
@@ -159,10 +159,15 @@ impl Call<'_> {
         unknown_subcommand(self.name, self.arguments)
     }
 
-    /// Whether an argument is this word, in any case.
+    /// Whether an argument is this word, in any case, as C compares them: up to a NUL.
     fn is(&self, index: usize, word: &str) -> bool {
-        self.arguments[index].eq_ignore_ascii_case(word.as_bytes())
+        is_word(&self.arguments[index], word)
     }
+}
+
+/// Whether C takes this text for the word, in any case: it looks no further than a NUL.
+fn is_word(text: &[u8], word: &str) -> bool {
+    c_string(text).eq_ignore_ascii_case(word.as_bytes())
 }
 
 fn unknown_subcommand(name: &str, arguments: Arguments<'_>) -> Failure {

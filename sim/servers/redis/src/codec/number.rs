@@ -24,6 +24,33 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
     if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
 }
 
+/// What C sees of a text: all before the first NUL.
+pub fn c_string(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+/// Reads an unsigned number as C's `strtoull` reads the whole of a C string: blanks and a sign
+/// may stand before it, and a minus counts down from 2^64.
+pub fn parse_c_unsigned(text: &[u8]) -> Option<u64> {
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    let text = c_string(text);
+    let text = &text[text.iter().take_while(|byte| is_blank(byte)).count()..];
+    let (is_negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    let mut number: u64 = 0;
+    for digit in digits {
+        let value = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+        number = number.checked_mul(10)?.checked_add(value)?;
+    }
+    Some(if is_negative { number.wrapping_neg() } else { number })
+}
+
 /// Appends an integer as decimal text.
 pub fn append_integer(bytes: &mut Vec<u8>, integer: i64) {
     bytes.extend_from_slice(itoa::Buffer::new().format(integer).as_bytes());
@@ -116,6 +143,26 @@ mod tests {
         }
         assert_eq!(parse_integer(b"-9223372036854775809"), None);
         assert_eq!(parse_integer(b"99999999999999999999"), None);
+    }
+
+    #[test]
+    fn unsigned_numbers_are_read_as_c_reads_them() {
+        for (text, number) in [
+            (&b"0"[..], 0),
+            (b"007", 7),
+            (b"+7", 7),
+            (b"\t\n 7", 7),
+            (b"7\0x", 7),
+            (b"-1", u64::MAX),
+            (b"18446744073709551615", u64::MAX),
+        ] {
+            assert_eq!(parse_c_unsigned(text), Some(number), "{}", text.escape_ascii());
+        }
+        for text in [&b""[..], b"\0", b"\x007", b"-", b"+ 7", b"7 ", b"x", b"18446744073709551616"]
+        {
+            assert_eq!(parse_c_unsigned(text), None, "{}", text.escape_ascii());
+        }
+        assert_eq!(c_string(b"nx\0and more"), b"nx");
     }
 
     #[test]

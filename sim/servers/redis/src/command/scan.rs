@@ -5,32 +5,21 @@
 
 use bytes::Bytes;
 
-use super::super::codec::number::{format_double, parse_integer};
+use super::super::codec::number::{c_string, format_double, parse_c_unsigned, parse_integer};
 use super::super::glob;
 use super::super::keyspace::{Hash, Kind, Set, SortedSet};
 use super::super::rdb::crc64;
 use super::{Call, Failure, Outcome, SYNTAX};
 
-/// A cursor as C's `strtoul` reads it.
+/// A cursor as Redis reads it with C's `strtoul`: nothing at all is 0, blanks before it are not
+/// taken.
 fn cursor(text: &[u8]) -> Result<u64, Failure> {
-    const INVALID: &str = "ERR invalid cursor";
-    let (is_negative, digits) = match text {
-        [b'-', digits @ ..] => (true, digits),
-        [b'+', digits @ ..] => (false, digits),
-        digits => (false, digits),
-    };
-    if text.is_empty() {
-        return Ok(0);
+    let text = c_string(text);
+    match text.first() {
+        None => Ok(0),
+        Some(b' ' | b'\t'..=b'\r') => Err("ERR invalid cursor".into()),
+        Some(_) => parse_c_unsigned(text).ok_or("ERR invalid cursor".into()),
     }
-    let mut cursor: u64 = 0;
-    for digit in digits {
-        let value = digit.is_ascii_digit().then(|| u64::from(digit - b'0')).ok_or(INVALID)?;
-        cursor = cursor.checked_mul(10).and_then(|c| c.checked_add(value)).ok_or(INVALID)?;
-    }
-    if digits.is_empty() {
-        return Err(INVALID.into());
-    }
-    Ok(if is_negative { cursor.wrapping_neg() } else { cursor })
 }
 
 struct Options<'a> {

@@ -3,36 +3,42 @@
 use bytes::Bytes;
 
 use super::super::codec::ReplyEncoder;
+use super::super::codec::number::{c_string, parse_c_unsigned, parse_integer};
 use super::super::keyspace::stream::{Bound, Entry, Id, Stream, Trim};
 use super::super::pubsub::event::STREAM;
 use super::{Call, Failure, Outcome, SYNTAX, wrong_arity};
 
 const INVALID_ID: &str = "ERR Invalid stream ID specified as stream command argument";
 
-/// An unsigned number as Redis reads the parts of ids.
+/// An unsigned number as Redis reads the parts of ids (`string2ull`): what is negative by its own
+/// strict rules is none, and all else is C's to read.
 fn part(text: &[u8]) -> Option<u64> {
-    let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()
+    match parse_integer(text) {
+        Some(number) => u64::try_from(number).ok(),
+        None => parse_c_unsigned(text),
+    }
 }
 
 /// `ms` or `ms-seq`; `missing` is the number where there is none.
 pub(super) fn strict_id(text: &[u8], missing: u64) -> Result<Id, Failure> {
+    let is_short = text.len() < 128;
+    let text = c_string(text);
     let (ms, seq) = match text.iter().position(|byte| *byte == b'-') {
         None => (part(text), Some(missing)),
         Some(at) => (part(&text[..at]), part(&text[at + 1..])),
     };
     match (ms, seq) {
-        (Some(ms), Some(seq)) if text.len() < 128 => Ok(Id { ms, seq }),
+        (Some(ms), Some(seq)) if is_short => Ok(Id { ms, seq }),
         _ => Err(INVALID_ID.into()),
     }
 }
 
 /// As [`strict_id`], or `-` for the least and `+` for the largest id.
 fn id(text: &[u8], missing: u64) -> Result<Id, Failure> {
-    match text {
-        b"-" => Ok(Id::LEAST),
-        b"+" => Ok(Id::MOST),
-        text => strict_id(text, missing),
+    match c_string(text) {
+        b"-" if text.len() < 128 => Ok(Id::LEAST),
+        b"+" if text.len() < 128 => Ok(Id::MOST),
+        _ => strict_id(text, missing),
     }
 }
 
@@ -167,7 +173,7 @@ fn options(call: &Call<'_>, adds: bool) -> Result<Options, Failure> {
 }
 
 fn wanted(text: &[u8]) -> Result<Wanted, Failure> {
-    if let Some(ms) = text.strip_suffix(b"-*") {
+    if let Some(ms) = c_string(text).strip_suffix(b"-*").filter(|ms| !ms.contains(&b'-')) {
         return part(ms).map(Wanted::At).ok_or(INVALID_ID.into());
     }
     Ok(Wanted::This(strict_id(text, 0)?))

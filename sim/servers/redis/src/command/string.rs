@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::super::codec::number::parse_integer;
 use super::super::observe::Observation;
 use super::super::pubsub::event::{GENERIC, STRING};
-use super::{Call, Failure, NOT_AN_INTEGER, Outcome, SYNTAX, wrong_arity};
+use super::{Call, Failure, NOT_AN_INTEGER, Outcome, SYNTAX, is_word, wrong_arity};
 
 pub(super) fn get(call: &mut Call<'_>) -> Outcome {
     let key = call.arguments.get(1).unwrap_or_default();
@@ -63,7 +63,7 @@ fn set_options(call: &Call<'_>) -> Result<SetOptions, Failure> {
     while index < call.arguments.len() {
         let word = &call.arguments[index];
         let has_more = index + 1 < call.arguments.len();
-        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        let is = |name: &str| is_word(word, name);
         let may_expire = options.expiry.is_none() && !options.keep_expiry && has_more;
         if is("nx") && !options.if_present {
             options.if_absent = true;
@@ -87,7 +87,7 @@ fn set_options(call: &Call<'_>) -> Result<SetOptions, Failure> {
 pub(super) fn expiry_word(word: &[u8]) -> Option<When> {
     [("px", When::In(1)), ("ex", When::In(1_000)), ("pxat", When::At(1)), ("exat", When::At(1_000))]
         .into_iter()
-        .find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes()))
+        .find(|(name, _)| is_word(word, name))
         .map(|(_, when)| when)
 }
 
@@ -127,7 +127,7 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     match (options.expiry, expires_at_ms) {
         (Some(_), Some(at_ms)) => propagate_set(call, key, value, at_ms),
         _ if options.get => {
-            let without_get = |argument: &&[u8]| !argument.eq_ignore_ascii_case(b"get");
+            let without_get = |argument: &&[u8]| !is_word(argument, "get");
             // Key and value may read like the option.
             let options: Vec<&[u8]> = arguments
                 .iter()

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::super::codec::extended::Extended;
 use super::super::pubsub::event::{GENERIC, STRING};
 use super::string::{When, expiry, expiry_word, reply_string};
-use super::{Call, Failure, Outcome, SYNTAX};
+use super::{Call, Failure, Outcome, SYNTAX, is_word};
 
 /// What `GETEX` does to the expiry.
 enum Change {
@@ -22,7 +22,7 @@ pub(super) fn getex(call: &mut Call<'_>) -> Outcome {
     while index < arguments.len() {
         let word = &arguments[index];
         change = match (change, expiry_word(word)) {
-            (Change::Nothing | Change::Persist, None) if word.eq_ignore_ascii_case(b"persist") => {
+            (Change::Nothing | Change::Persist, None) if is_word(word, "persist") => {
                 Change::Persist
             }
             (Change::Nothing, Some(when)) if index + 1 < arguments.len() => {
