@@ -155,10 +155,8 @@ fn a_holder_that_dies_in_the_middle_of_its_query_is_rid_of_as_any_other() {
                 assert!(took_ms.contains(&found_ms), "{}: {found_ms} ms", told(run));
             },
         );
-        let in_release = fault(
-            kind,
-            "node = \"app-1\"\nafter = \"app-1 release 3 invoked\"\ndelay = \"300us\"",
-        );
+        let in_release =
+            fault(kind, "node = \"app-1\"\nafter = \"app-1 release 3 invoked\"\ndelay = \"300us\"");
         let locks = [&OF_SESSIONS[..], &OF_ROWS[..]].concat();
         each_lock(&locks, |lock| with(lock, &in_release), assert_withstood);
     }
@@ -258,8 +256,7 @@ fn a_step_of_the_servers_wall_clock_ends_leases_of_rows_and_of_nothing_else() {
 fn a_step_back_of_the_servers_wall_clock_lets_nobody_in_early_but_its_mending_does() {
     let step = "kind = \"clock-step\"\nnode = \"pg-1\"\nby = \"-1m\"";
     let dies = fault("process-crash", "node = \"app-1\"\nafter = \"app-1 acquire 3 returned\"");
-    let stays =
-        format!("{dies}\n[[fault]]\n{step}\nafter = \"app-1 acquire 3 returned\"\n");
+    let stays = format!("{dies}\n[[fault]]\n{step}\nafter = \"app-1 acquire 3 returned\"\n");
     each_lock(
         &OF_ROWS,
         |lock| with(lock, &stays),
@@ -272,9 +269,8 @@ fn a_step_back_of_the_servers_wall_clock_lets_nobody_in_early_but_its_mending_do
             assert!(next_us >= 6_000_000, "{}: {next_us} µs", told(run));
         },
     );
-    let mended = format!(
-        "\n[[fault]]\n{step}\nafter = \"app-1 acquire 1 returned\"\nfor = \"2500ms\"\n"
-    );
+    let mended =
+        format!("\n[[fault]]\n{step}\nafter = \"app-1 acquire 1 returned\"\nfor = \"2500ms\"\n");
     let long =
         |lock: &str| with(lock, &mended).replace("slow-per-mille", "work = \"1s\"\nslow-per-mille");
     each_lock(&OF_ROWS, long, |run| {

@@ -222,7 +222,8 @@ fn a_server_that_dies_before_it_has_heard_commit_has_nothing_and_its_buyer_does_
 /// The disk takes its time, and the buyer dies while its COMMIT is being written.
 #[test]
 fn a_buyer_that_dies_in_the_middle_of_its_commit_has_bought() {
-    let slow = "\n[[fault]]\nkind = \"disk-slow\"\nnode = \"pg-1\"\nextra = \"20ms\"\nat = \"0s\"\n";
+    let slow =
+        "\n[[fault]]\nkind = \"disk-slow\"\nnode = \"pg-1\"\nextra = \"20ms\"\nat = \"0s\"\n";
     let pessimistic = SCARCE
         .replace("pg-optimistic", "none")
         .replace("units = 20", "units = 20\nstock = \"sql-for-update\"");

@@ -5,6 +5,7 @@
 
 pub(crate) mod block;
 mod message;
+mod named;
 mod query;
 mod startup;
 pub(crate) mod wait;

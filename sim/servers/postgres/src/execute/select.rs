@@ -72,7 +72,9 @@ impl Session {
         let limit = self.count(run, select.limit.as_ref(), "LIMIT").await?;
         let offset = self.count(run, select.offset.as_ref(), "OFFSET").await?.unwrap_or(0);
         if select.distinct {
-            return self.distinct(run, select, &bases, limit, offset).await;
+            let rows = self.distinct(run, select, &bases, limit, offset).await?;
+            self.check_size(&rows)?;
+            return Ok(rows);
         }
         let mut bases = bases;
         if !select.order.is_empty() {
@@ -86,9 +88,7 @@ impl Session {
             bases = kept.collect();
         }
         let rows = self
-            .each(&bases, |environment, basis| {
-                environment.row(&select.outputs, basis.frame(run))
-            })
+            .each(&bases, |environment, basis| environment.row(&select.outputs, basis.frame(run)))
             .await?;
         self.check_size(&rows)?;
         Ok(rows)

@@ -16,7 +16,8 @@ use crate::transaction::{Block, Pid};
 
 /// How long a client may take to say who it is (`authentication_timeout`).
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
-/// So many connections may be about to say who they are; the next is refused before it does.
+/// So many connections may be about to say who they are, or twice as many as may be served, as
+/// many as PostgreSQL's postmaster takes; the next is refused before it does.
 const MOST_ENTERING: usize = 512;
 
 /// What a connection turned out to be.
@@ -34,12 +35,14 @@ pub(super) enum Begun {
 pub(super) async fn begin(shared: &Arc<Shared>, mut stream: Stream) -> Begun {
     let is_crowded = {
         let mut state = shared.lock();
-        let is_crowded = state.entering >= MOST_ENTERING;
+        let most = MOST_ENTERING.max(shared.settings.max_connections.saturating_mul(2));
+        let is_crowded = state.entering >= most;
         state.entering += usize::from(!is_crowded);
         is_crowded
     };
     if is_crowded {
-        refuse(&mut stream, &too_many(shared, &stream)).await;
+        let error = too_many(shared, &stream);
+        refuse(&mut stream, &error).await;
         return Begun::Over;
     }
     let opened = shared.host.timeout(PATIENCE, open(&mut stream)).await;
