@@ -20,10 +20,20 @@ fn plan(scenario: &str, lock: &str, settings: &[(&str, &str)]) -> Plan {
 /// Sections of one length, so that what is measured is the wait.
 const EVEN: (&str, &str) = ("workload.slow-per-mille", "0");
 
-fn pooled(settings: &[(&str, &str)]) -> Run {
-    let run = storm::run(&plan("postgres-pool", "none", settings), &EventEngine);
+fn pooled_on(engine: &dyn Engine, settings: &[(&str, &str)]) -> Run {
+    let run = storm::run(&plan("postgres-pool", "none", settings), engine);
     assert_eq!(run.judgement.violations().count(), 0, "{}", told(&run));
     run
+}
+
+fn pooled(settings: &[(&str, &str)]) -> Run {
+    pooled_on(&EventEngine, settings)
+}
+
+/// Both engines. What is told of a run, and that it is the same again, is asked on one.
+fn each_engine(check: impl Fn(&dyn Engine)) {
+    check(&EventEngine);
+    check(&Turmoil::default());
 }
 
 fn connections(run: &Run) -> Connections {
@@ -56,46 +66,53 @@ fn refusals(run: &Run) -> Vec<String> {
 
 #[test]
 fn waiters_of_a_hot_row_use_the_pool_up_and_everybody_else_waits_for_a_connection() {
-    let few = pooled(&[EVEN]);
-    let many = pooled(&[EVEN, ("workload.pool", "8")]);
-    assert_eq!(few.judgement.verdict, Verdict::Safe, "{}", told(&few));
-    let (of_few, of_many) = (connections(&few), connections(&many));
-    // Four at each of three clients: one has the row, eleven wait for it with a connection.
-    assert_eq!((of_few.pool, of_few.peak_lent), (4, 4), "{of_few:?}");
-    assert_eq!((of_many.pool, of_many.peak_lent), (8, 8), "{of_many:?}");
-    assert!(of_few.peak_sessions >= 12 && of_few.refused == 0, "{of_few:?}");
-    assert!(of_few.waits.median_us > 100_000, "{of_few:?}");
-    assert!(of_many.waits.median_us < 10_000, "{of_many:?}");
-    // More connections let more wait for the row, which is held one after another all the same.
-    let (sold_by_few, sold_by_many) = (accepted(&few), accepted(&many));
-    assert!(sold_by_few * 10 > sold_by_many * 9, "{sold_by_few} {sold_by_many}");
+    each_engine(|engine| {
+        let few = pooled_on(engine, &[EVEN]);
+        let many = pooled_on(engine, &[EVEN, ("workload.pool", "8")]);
+        assert_eq!(few.judgement.verdict, Verdict::Safe, "{}", told(&few));
+        let (of_few, of_many) = (connections(&few), connections(&many));
+        // Four at each of three clients: one has the row, eleven wait for it with a connection.
+        assert_eq!((of_few.pool, of_few.peak_lent), (4, 4), "{of_few:?}");
+        assert_eq!((of_many.pool, of_many.peak_lent), (8, 8), "{of_many:?}");
+        assert!(of_few.peak_sessions >= 12 && of_few.refused == 0, "{of_few:?}");
+        assert!(of_few.waits.median_us > 100_000, "{of_few:?}");
+        assert!(of_many.waits.median_us < 10_000, "{of_many:?}");
+        // More connections let more wait for the row, which is held one after another all the
+        // same.
+        let (sold_by_few, sold_by_many) = (accepted(&few), accepted(&many));
+        assert!(sold_by_few * 10 > sold_by_many * 9, "{sold_by_few} {sold_by_many}");
+    });
 }
 
 #[test]
 fn a_buyer_whose_patience_is_short_gets_no_connection_at_all() {
-    let run = pooled(&[EVEN, ("workload.patience", "200ms")]);
-    let connections = connections(&run);
-    assert!(connections.given_up > 0, "{connections:?}");
-    // What is waited for in vain is counted apart.
-    assert!(connections.waits.most_us <= 200_000, "{connections:?}");
-    assert_eq!(connections.failed, 0, "{connections:?}");
+    each_engine(|engine| {
+        let run = pooled_on(engine, &[EVEN, ("workload.patience", "200ms")]);
+        let connections = connections(&run);
+        assert!(connections.given_up > 0, "{connections:?}");
+        // What is waited for in vain is counted apart. A timer ends with a tick.
+        assert!(connections.waits.most_us <= 201_000, "{connections:?}");
+        assert_eq!(connections.failed, 0, "{connections:?}");
+    });
 }
 
 #[test]
 fn pools_that_are_larger_together_than_the_server_are_refused_connections() {
-    let run = pooled(&[EVEN, ("topology.max-connections", "10")]);
-    let connections = connections(&run);
-    assert_eq!(connections.peak_sessions, 10, "{connections:?}");
-    assert!(connections.refused > 0, "{connections:?}");
-    // Each is somebody's who has got none at once, and has not waited for one.
-    assert_eq!(connections.failed, connections.refused, "{connections:?}");
-    let lent = run.history.iter().filter(|event| is_begun(&event.what)).count();
-    let waits = connections.waits.count as u64;
-    assert_eq!(waits + connections.failed + connections.given_up, lent as u64, "{connections:?}");
-    let too_many = "53300 sorry, too many clients already";
-    let refused = refusals(&run).iter().filter(|why| *why == too_many).count();
-    assert!(refused > 0, "{:?}", refusals(&run).first());
-    assert!(accepted(&run) > 50, "{}", accepted(&run));
+    each_engine(|engine| {
+        let run = pooled_on(engine, &[EVEN, ("topology.max-connections", "10")]);
+        let connections = connections(&run);
+        assert_eq!(connections.peak_sessions, 10, "{connections:?}");
+        assert!(connections.refused > 0, "{connections:?}");
+        // Each is somebody's who has got none at once, and has not waited for one.
+        assert_eq!(connections.failed, connections.refused, "{connections:?}");
+        let lent = run.history.iter().filter(|event| is_begun(&event.what)).count();
+        let had = connections.waits.count as u64 + connections.failed + connections.given_up;
+        assert_eq!(had, lent as u64, "{connections:?}");
+        let too_many = "53300 sorry, too many clients already";
+        let refused = refusals(&run).iter().filter(|why| *why == too_many).count();
+        assert!(refused > 0, "{:?}", refusals(&run).first());
+        assert!(accepted(&run) > 50, "{}", accepted(&run));
+    });
 }
 
 #[test]
@@ -140,16 +157,6 @@ fn prepared_statements_do_not_show_in_a_trace() {
     assert_eq!(first.connections, again.connections);
 }
 
-#[test]
-fn pools_are_used_up_under_turmoil_too() {
-    let plan = plan("postgres-pool", "none", &[EVEN, ("duration", "3s")]);
-    let run = storm::run(&plan, &Turmoil::default());
-    assert_eq!(run.judgement.verdict, Verdict::Safe, "{}", told(&run));
-    let connections = connections(&run);
-    assert_eq!(connections.peak_lent, 4);
-    assert!(connections.waits.median_us > 100_000, "{connections:?}");
-}
-
 /// The plan with these faults: kind, node, when, for how long.
 fn with_faults(plan: &Plan, faults: &[(&str, &str, &str, &str)]) -> Plan {
     let mut text = lockstorm_sim::plan::file::write(plan);
@@ -176,10 +183,11 @@ fn a_pool_outlives_its_server() {
     let plan = plan("postgres-pool", "none", &[EVEN]);
     let faults =
         [("process-crash", "pg-1", "1s", "500ms"), ("process-crash", "app-2", "3s", "500ms")];
-    let run = storm::run(&with_faults(&plan, &faults), &EventEngine);
-    assert_eq!(run.judgement.verdict, Verdict::Safe, "{}", told(&run));
-    assert!(sold_after(&run, 5_000_000), "{}", told(&run));
-    assert!(connections(&run).failed > 0, "{:?}", run.connections);
+    on_each(&with_faults(&plan, &faults), |run| {
+        assert_eq!(run.judgement.verdict, Verdict::Safe, "{}", told(run));
+        assert!(sold_after(run, 5_000_000), "{}", told(run));
+        assert!(connections(run).failed > 0, "{:?}", run.connections);
+    });
 }
 
 /// The pool's own tasks stand still with its node.
@@ -221,9 +229,7 @@ fn clients_are_paused_in_the_middle_of_their_sales() {
 }
 
 fn on_each(plan: &Plan, check: impl Fn(&Run)) {
-    for engine in [&EventEngine as &dyn Engine, &Turmoil::default()] {
-        check(&storm::run(plan, engine));
-    }
+    each_engine(|engine| check(&storm::run(plan, engine)));
 }
 
 #[test]
@@ -283,9 +289,17 @@ fn clients_are_parted_from_the_pooler() {
         for family in ["holder-cut-off", "one-way-cut", "slow-link", "reply-lost"] {
             for seed in 1..=3 {
                 let plan = Plan::struck_by(base.clone(), family, Seed(seed)).unwrap();
-                let run = storm::run(&plan, &EventEngine);
-                let what = format!("{lock} {family} {seed}: {}", told(&run));
-                assert_eq!(run.judgement.verdict, Verdict::Safe, "{what}");
+                let is_safe = |run: &Run| {
+                    let what = format!("{lock} {family} {seed}: {}", told(run));
+                    assert_eq!(run.judgement.verdict, Verdict::Safe, "{what}");
+                };
+                is_safe(&storm::run(&plan, &EventEngine));
+                let turmoil = Turmoil::default();
+                match turmoil.cannot_express(&plan) {
+                    None => is_safe(&storm::run(&plan, &turmoil)),
+                    // The one family that needs a means which turmoil has not (docs/engines.md).
+                    Some(_) => assert_eq!(family, "one-way-cut"),
+                }
             }
         }
     }

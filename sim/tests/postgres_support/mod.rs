@@ -60,6 +60,27 @@ pub async fn told(client: &Client, statement: &str) -> String {
     }
 }
 
+/// What a statement failed with: code, message, detail. Empty if it did not.
+pub async fn complaint(client: &Client, statement: &str) -> String {
+    match client.simple_query(statement).await {
+        Ok(_) => String::new(),
+        Err(error) => match error.as_db_error() {
+            Some(told) => {
+                let detail = told.detail().unwrap_or("no detail");
+                format!("{} {}: {detail}", told.code().code(), told.message())
+            }
+            None => error.to_string(),
+        },
+    }
+}
+
+/// How much memory this process has had at most, bytes; none where nobody tells.
+pub fn peak_bytes() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse::<usize>().ok().map(|kilobytes| kilobytes * 1024)
+}
+
 /// A server of ours, and the disk that outlives it.
 pub struct Ours {
     pub port: u16,

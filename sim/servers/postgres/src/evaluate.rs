@@ -83,6 +83,32 @@ fn truth(value: Option<bool>) -> Value {
 }
 
 impl Environment<'_> {
+    /// Counts what a statement has made on its way to its result: rows, and texts.
+    ///
+    /// # Errors
+    /// 53200 when it is more than the server keeps.
+    pub(crate) fn make(&mut self, bytes: usize) -> SqlResult<()> {
+        self.core.made_bytes = self.core.made_bytes.saturating_add(bytes);
+        match self.core.made_bytes > self.shared.settings.memory_bytes {
+            true => Err(SqlError::new("53200", "out of memory")
+                .detail("The simulated server has a limit on what a statement makes on its way.")),
+            false => Ok(()),
+        }
+    }
+
+    /// A text that was made, and is counted.
+    fn made(&mut self, value: Value) -> SqlResult<Value> {
+        self.make(value.str().len())?;
+        Ok(value)
+    }
+
+    /// The values of one row of many, which are all kept.
+    pub(crate) fn row(&mut self, nodes: &[Node], frame: Frame<'_>) -> Evaluated<Row> {
+        let row = self.values(nodes, frame)?;
+        self.make(size_of_val(&*row))?;
+        Ok(row)
+    }
+
     /// Whether a condition is true: neither false nor NULL.
     pub(crate) fn is_true(&mut self, node: &Node, frame: Frame<'_>) -> Evaluated<bool> {
         Ok(self.value(node, frame)?.bool() == Some(true))
@@ -179,6 +205,7 @@ impl Environment<'_> {
                 if left.is_null() || right.is_null() {
                     return Ok(Value::Null);
                 }
+                self.make(left.str().len() + right.str().len())?;
                 Value::text(format!("{}{}", left.str(), right.str()))
             }
             Node::Case(arms, otherwise) => {
@@ -219,9 +246,11 @@ impl Environment<'_> {
                 if value.is_null() {
                     return Ok(Value::Null);
                 }
-                super::plan::change(*from, *to, *length, *explicit, &value)?
+                let changed = super::plan::change(*from, *to, *length, *explicit, &value)?;
+                // A text that was one before is the same.
+                if value.str().is_empty() { self.made(changed)? } else { changed }
             }
-            Node::Array(all) => Value::Array(self.values(all, frame)?),
+            Node::Array(all) => Value::Array(self.row(all, frame)?),
             Node::Call(function, arguments) => {
                 let arguments = self.values(arguments, frame)?;
                 if !function.takes_null() && arguments.iter().any(Value::is_null) {
@@ -234,7 +263,7 @@ impl Environment<'_> {
 
     fn remembered(&mut self, function: Function, arguments: &[Value]) -> Evaluated<Value> {
         if function.is_pure() {
-            return Ok(call::pure(function, arguments)?);
+            return Ok(self.made(call::pure(function, arguments)?)?);
         }
         if let Some(value) = self.core.memo.get(self.core.memo_at) {
             self.core.memo_at += 1;

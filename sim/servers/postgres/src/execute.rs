@@ -102,6 +102,7 @@ impl Session {
         if plan.writes {
             self.core.may_write(command_name(plan))?;
         }
+        self.core.made_bytes = 0;
         let snapshot = self.take_snapshot();
         let mut run = Run { parameters, earlier: Vec::new(), snapshot };
         for earlier in &plan.earlier {

@@ -5,6 +5,7 @@
 
 pub(crate) mod block;
 mod message;
+mod named;
 mod query;
 mod startup;
 pub(crate) mod wait;
@@ -80,6 +81,8 @@ pub(crate) struct Core {
     /// On the monotonic clock.
     pub(crate) statement_deadline: Option<Duration>,
     pub(crate) next_check: Option<Duration>,
+    /// What the statement has made on its way to its result.
+    pub(crate) made_bytes: usize,
     pub(crate) is_standby: bool,
     /// The rows of observed tables that the transaction locks.
     pub(crate) locked_rows: Vec<(RelationId, TupleId)>,

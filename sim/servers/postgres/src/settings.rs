@@ -32,7 +32,8 @@ pub struct Settings {
     pub message_bytes: usize,
     /// How much a result may hold, bytes; a larger one is refused with 53200.
     pub result_bytes: usize,
-    /// How much all rows may hold, bytes, as this server counts them; 53200 beyond.
+    /// How much all rows may hold, bytes, as this server counts them, and how much one
+    /// statement may make on the way to its result; 53200 beyond.
     pub memory_bytes: usize,
     /// The tables of whose rows observers are told.
     pub observed_tables: BTreeSet<String>,

@@ -199,6 +199,9 @@ impl Environment<'_> {
             }
         }
         if self.state.memory > self.shared.settings.memory_bytes {
+            // As autovacuum would have: what is deleted makes room.
+            let tables: Vec<_> = self.state.heaps.keys().copied().collect();
+            tables.into_iter().for_each(|table| self.state.clean(table, true));
             self.state.memory = self.state.heaps.values().map(|heap| heap.bytes()).sum();
             if self.state.memory > self.shared.settings.memory_bytes {
                 return Err(out_of_memory().into());

@@ -24,7 +24,7 @@ impl Environment<'_> {
         if let Some(rows) = &select.values {
             let mut all = Vec::new();
             for row in rows {
-                let row = self.values(row, run.frame(&[]))?.to_vec();
+                let row = self.row(row, run.frame(&[]))?.to_vec();
                 all.push(Joined { row, tuples: Vec::new() });
             }
             return Ok(all);
@@ -45,6 +45,7 @@ impl Environment<'_> {
                     };
                     if fits {
                         is_matched = true;
+                        self.make(size_of_val(&*both.row))?;
                         joined.push(both);
                     }
                     if joined.len() > MOST_ROWS {

@@ -72,7 +72,9 @@ impl Session {
         let limit = self.count(run, select.limit.as_ref(), "LIMIT").await?;
         let offset = self.count(run, select.offset.as_ref(), "OFFSET").await?.unwrap_or(0);
         if select.distinct {
-            return self.distinct(run, select, &bases, limit, offset).await;
+            let rows = self.distinct(run, select, &bases, limit, offset).await?;
+            self.check_size(&rows)?;
+            return Ok(rows);
         }
         let mut bases = bases;
         if !select.order.is_empty() {
@@ -86,9 +88,7 @@ impl Session {
             bases = kept.collect();
         }
         let rows = self
-            .each(&bases, |environment, basis| {
-                environment.values(&select.outputs, basis.frame(run))
-            })
+            .each(&bases, |environment, basis| environment.row(&select.outputs, basis.frame(run)))
             .await?;
         self.check_size(&rows)?;
         Ok(rows)
@@ -111,7 +111,7 @@ impl Session {
     ) -> SqlResult<Vec<Basis>> {
         let nodes: Vec<Node> = select.order.iter().map(|sort| sort.node.clone()).collect();
         let keys = self
-            .each(&bases, |environment, basis| environment.values(&nodes, basis.frame(run)))
+            .each(&bases, |environment, basis| environment.row(&nodes, basis.frame(run)))
             .await?;
         let mut both: Vec<(Row, Basis)> = keys.into_iter().zip(bases).collect();
         both.sort_by(|(left, _), (right, _)| order(&select.order, left, right));
@@ -127,7 +127,7 @@ impl Session {
         offset: usize,
     ) -> SqlResult<Vec<Row>> {
         let rows = self
-            .each(bases, |environment, basis| environment.values(&select.outputs, basis.frame(run)))
+            .each(bases, |environment, basis| environment.row(&select.outputs, basis.frame(run)))
             .await?;
         // The keys of the order are among the outputs.
         let places: Vec<usize> = select
@@ -152,7 +152,7 @@ impl Session {
         let inputs = self
             .each(found, |environment, joined| {
                 let frame = run.frame(&joined.row);
-                let group = environment.values(&select.group, frame)?;
+                let group = environment.row(&select.group, frame)?;
                 let mut arguments = Vec::new();
                 for (_, argument) in &select.aggregates {
                     arguments.push(match argument {

@@ -58,7 +58,12 @@ pub(super) fn convert(
         Node::Constant(Value::Null) => Node::Constant(Value::Null),
         Node::Constant(value) => {
             let converted = change(from, to, length, explicit, &value);
-            Node::Constant(converted.map_err(|error| error.or_at(at))?)
+            // PostgreSQL reads a literal where it stands; what it converts has no place any more.
+            let is_literal = from == Type::Unknown;
+            Node::Constant(converted.map_err(|error| match is_literal {
+                true => error.or_at(at),
+                false => error,
+            })?)
         }
         node => Node::Convert { from, to, length, explicit, operand: Box::new(node) },
     };

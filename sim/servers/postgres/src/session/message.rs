@@ -25,8 +25,6 @@ use crate::value::{Type, Value, binary, text};
 
 /// Above this what waits to be sent is sent, as by PostgreSQL.
 const SEND_BYTES: usize = 8 * 1024;
-/// Prepared statements and portals of one session.
-const MOST_NAMED: usize = 10_000;
 
 /// Serves a connection until either side ends it.
 pub(crate) async fn serve(shared: Arc<Shared>, stream: Stream) {
@@ -362,12 +360,7 @@ impl Session {
             let told = format!("prepared statement \"{name}\" already exists");
             return Err(SqlError::new("42P05", told));
         }
-        if self.prepared.len() >= MOST_NAMED {
-            return Err(
-                SqlError::new("53200", "out of memory").detail("Too many prepared statements.")
-            );
-        }
-        self.prepared.insert(name, Prepared { parsed, given, plan });
+        self.keep_prepared(name, Prepared { parsed, given, plan })?;
         codec::message(&mut self.output, b'1', |_| {});
         Ok(())
     }
@@ -433,10 +426,7 @@ impl Session {
             let told = format!("cursor \"{}\" already exists", bind.portal);
             return Err(SqlError::new("42P03", told));
         }
-        if self.portals.len() >= MOST_NAMED {
-            return Err(SqlError::new("53200", "out of memory").detail("Too many portals."));
-        }
-        self.portals.insert(bind.portal, portal);
+        self.keep_portal(bind.portal, portal)?;
         codec::message(&mut self.output, b'2', |_| {});
         Ok(())
     }

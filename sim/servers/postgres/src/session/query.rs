@@ -566,8 +566,7 @@ impl Session {
         let parsed = Arc::new(statement.clone());
         let plan = Some(self.plan(&parsed, &given).await?);
         let prepared = Prepared { parsed: Some(parsed), given, plan };
-        self.prepared.insert(name.to_owned(), prepared);
-        Ok(())
+        self.keep_prepared(name.to_owned(), prepared)
     }
 
     async fn execute_prepared(

@@ -16,7 +16,8 @@ use crate::transaction::{Block, Pid};
 
 /// How long a client may take to say who it is (`authentication_timeout`).
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
-/// Connections that only superusers get; all users are, here.
+/// So many connections may be about to say who they are, or twice as many as may be served, as
+/// many as PostgreSQL's postmaster takes; the next is refused before it does.
 const MOST_ENTERING: usize = 512;
 
 /// What a connection turned out to be.
@@ -32,12 +33,17 @@ pub(super) enum Begun {
 }
 
 pub(super) async fn begin(shared: &Arc<Shared>, mut stream: Stream) -> Begun {
-    {
+    let is_crowded = {
         let mut state = shared.lock();
-        if state.entering >= MOST_ENTERING {
-            return Begun::Over;
-        }
-        state.entering += 1;
+        let most = MOST_ENTERING.max(shared.settings.max_connections.saturating_mul(2));
+        let is_crowded = state.entering >= most;
+        state.entering += usize::from(!is_crowded);
+        is_crowded
+    };
+    if is_crowded {
+        let error = too_many(shared, &stream);
+        refuse(&mut stream, &error).await;
+        return Begun::Over;
     }
     let opened = shared.host.timeout(PATIENCE, open(&mut stream)).await;
     shared.lock().entering -= 1;
@@ -128,6 +134,12 @@ pub(super) async fn refuse(stream: &mut Stream, error: &SqlError) {
     let _ = stream.flush().await;
 }
 
+/// There is no place for this one. None is kept for superusers: all users are, here.
+fn too_many(shared: &Shared, stream: &Stream) -> SqlError {
+    shared.observer.observe(&Observation::TooManyConnections { peer: stream.peer_addr() });
+    SqlError::fatal("53300", "sorry, too many clients already")
+}
+
 fn cancel(shared: &Shared, pid: Pid, secret: i32) {
     let mut state = shared.lock();
     if let Some(backend) = state.backends.get_mut(&pid)
@@ -173,8 +185,7 @@ fn enter(
         return Err(SqlError::fatal("57P03", told));
     }
     if state.backends.len() >= shared.settings.max_connections {
-        shared.observer.observe(&Observation::TooManyConnections { peer: stream.peer_addr() });
-        return Err(SqlError::fatal("53300", "sorry, too many clients already"));
+        return Err(too_many(shared, stream));
     }
     parameters.fix("session_authorization", &user);
     parameters.fix("in_hot_standby", if state.is_standby { "on" } else { "off" });
@@ -226,6 +237,7 @@ fn enter(
         statement_began: wall,
         statement_deadline: None,
         next_check: None,
+        made_bytes: 0,
         is_standby: state.is_standby,
         locked_rows: Vec::new(),
     };

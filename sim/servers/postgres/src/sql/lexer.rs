@@ -33,6 +33,8 @@ const OPERATOR: &[u8] = b"+-*/<>=~!@#%^&|`?";
 const SPECIAL: &[u8] = b"~!@#%^&|`?";
 /// Longer names are cut, as PostgreSQL does.
 const NAME_BYTES: usize = 63;
+/// So many tokens may one message have: a parsed one takes a hundred times its bytes.
+const MOST_TOKENS: usize = 1_000_000;
 
 pub(crate) fn tokens(text: &str) -> SqlResult<Vec<Placed>> {
     let mut lexer = Lexer { text, bytes: text.as_bytes(), at: 0 };
@@ -42,6 +44,10 @@ pub(crate) fn tokens(text: &str) -> SqlResult<Vec<Placed>> {
         let at = lexer.at;
         let token = lexer.token()?;
         let is_end = token == Token::End;
+        if all.len() >= MOST_TOKENS {
+            let told = "The simulated server reads statements of at most 1000000 tokens.";
+            return Err(SqlError::new("53200", "out of memory").detail(told).at(at));
+        }
         all.push(Placed { token, at, end: lexer.at });
         if is_end {
             return Ok(all);
