@@ -95,7 +95,14 @@ fn opening(plan: &Plan, doors: &[Door], locks: &str) -> String {
         many => format!("{many} faults"),
     };
     let mut lines = vec![
-        format!("{}, seed {}: {faults} in {}", plan.scenario, plan.seed, plan.duration),
+        format!(
+            "{}, seed {}: {faults} in {}, on {} ports of {}",
+            plan.scenario,
+            plan.seed,
+            plan.duration,
+            doors.len(),
+            Ipv4Addr::LOCALHOST
+        ),
         "In real time: what happens is the plan's, its moments are not the same twice. A run of"
             .to_owned(),
         "this is seeded, not deterministic, and nothing replays it.".to_owned(),

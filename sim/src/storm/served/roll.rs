@@ -281,3 +281,6 @@ impl std::fmt::Debug for Roll {
         formatter.debug_struct("Roll").field("prefix", &self.prefix).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;
