@@ -188,6 +188,7 @@ fn a_fault_that_met_nobody_is_told_as_inert_and_the_opening_says_what_this_is() 
     let (code, said, _) = served.end();
     assert_eq!(code, 2, "{said}");
     assert!(said.contains("INERT"), "{said}");
+    assert!(said.contains("fault 1 was inert, it met nobody: "), "{said}");
     let (opening, _) = said.split_once("Ctrl-C").unwrap();
     insta::assert_snapshot!(without_ports(opening));
 }
@@ -211,7 +212,7 @@ fn what_cannot_be_served_is_refused_by_name_before_anything_is_opened() {
     let stock = fault("kind = \"partition\"\nfrom = [\"app-1\"]\nto = [\"stock-1\"]\nat = \"1s\"");
     let sells =
         fault("kind = \"process-crash\"\nnode = \"redis-1\"\nafter = \"app-1 sell 1 applied\"");
-    let clock = plan_file("[[clock]]\nnode = \"app-1\"\nrate = \"1%\"\n");
+    let clock = plan_file("[[clock]]\nnode = \"app-1\"\nrate = \"+300ppm\"\n");
     let file = |file: &tempfile::NamedTempFile| file.path().display().to_string();
     let of_plan = |plan: &tempfile::NamedTempFile| vec!["--plan".to_owned(), file(plan)];
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use lockstorm::host::BoxFuture;
+use lockstorm_sim::check::InertFault;
 use lockstorm_sim::history::file as history_file;
 use lockstorm_sim::history::file::Recorded;
 use lockstorm_sim::history::{Event, What};
@@ -60,6 +61,7 @@ pub fn serve(arguments: &ServePlan) -> Result<u8, Failure> {
     let recorded = Recorded { header, history: run.history.clone(), lines: Vec::new() };
     say("");
     say(Told { file: &name, recorded: &recorded, judgement }.text(&manner()));
+    judgement.goals.inert.iter().map(inert).for_each(say);
     match unwritten {
         // After what it came to: that is not lost with its history.
         Some(failure) => Err(failure),
@@ -129,6 +131,15 @@ fn table(doors: &[Door]) -> String {
     }
     // Maps of text: it cannot fail.
     serde_json::to_string_pretty(&apps).unwrap_or_default() + "\n"
+}
+
+/// A fault that did nothing, and why that may be.
+fn inert(inert: &InertFault) -> String {
+    let number = inert.fault + 1;
+    match inert.began {
+        Some(_) => format!("  fault {number} was inert, it met nobody: {}", inert.description),
+        None => format!("  fault {number} was inert: what it waited for never came"),
+    }
 }
 
 /// What is said of an event as it happens.

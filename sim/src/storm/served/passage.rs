@@ -119,7 +119,7 @@ impl Way {
                 }
                 *went_out = true;
             }
-            (self.gone, self.held) = (0, std::mem::take(&mut self.held));
+            self.gone = 0;
             self.held.clear();
             if self.is_over {
                 if !self.is_closed {
