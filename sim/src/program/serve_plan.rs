@@ -1,7 +1,9 @@
 //! `lockstorm serve --plan`: a plan's servers and faults for programs outside.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -32,7 +34,7 @@ pub fn serve(arguments: &ServePlan) -> Result<u8, Failure> {
     })?;
     if let Some(path) = &arguments.ports {
         whole_file::write(path, &table(&doors))
-            .map_err(|error| Failure::usage(format!("--ports {}: {error}", path.display())))?;
+            .map_err(|error| unwritten("--ports", path, error))?;
     }
     say(opening(&plan, &doors, &arguments.locks));
     let run = served::serve(
@@ -47,13 +49,9 @@ pub fn serve(arguments: &ServePlan) -> Result<u8, Failure> {
     if let Some(why) = run.ending.told() {
         complain(format!("the sitting came to no end: {why}"));
     }
-    let unwritten = arguments.history.as_ref().and_then(|path| {
+    let failure = arguments.history.as_ref().and_then(|path| {
         let saved = history_file::save(path, &run.header(), &run.history);
-        let failed = |error| {
-            let mend = "look at the path and its rights, or name another file";
-            Failure::usage(format!("--history {}: {error}; {mend}", path.display()))
-        };
-        saved.err().map(failed)
+        saved.err().map(|error| unwritten("--history", path, error))
     });
     let name = arguments.history.as_ref().map(|path| path.display().to_string());
     let name = name.unwrap_or_else(|| format!("{}, seed {}", plan.scenario, plan.seed));
@@ -62,11 +60,17 @@ pub fn serve(arguments: &ServePlan) -> Result<u8, Failure> {
     say("");
     say(Told { file: &name, recorded: &recorded, judgement }.text(&manner()));
     judgement.goals.inert.iter().map(inert).for_each(say);
-    match unwritten {
+    match failure {
         // After what it came to: that is not lost with its history.
         Some(failure) => Err(failure),
         None => Ok(judgement.verdict.exit_code()),
     }
+}
+
+/// A file that could not be written.
+fn unwritten(flag: &str, path: &Path, error: impl Display) -> Failure {
+    let mend = "look at the path and its rights, or name another file";
+    Failure::usage(format!("{flag} {}: {error}; {mend}", path.display()))
 }
 
 /// The plan that is asked for.

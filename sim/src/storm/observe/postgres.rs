@@ -356,8 +356,8 @@ impl ClusterWatch {
     fn name_asker(&self, server: &mut Server, session: Session, key: &Name, shared: bool) {
         let Some(roll) = &self.roll else { return };
         let held = server.held.get(key).into_iter().flatten();
-        let mine = held.filter(|held| held.pid == session.pid).map(|held| held.owner.clone());
-        let name = mine.last().or_else(|| roll.session_asks(session.peer, key, shared));
+        let mut mine = held.filter(|held| held.pid == session.pid).map(|held| held.owner.clone());
+        let name = mine.next_back().or_else(|| roll.session_asks(session.peer, key, shared));
         if let Some(name) = name {
             server.known(session).name = name;
         }
