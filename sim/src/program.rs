@@ -2,7 +2,7 @@
 //!
 //! Order of things: [`arguments`] is the grammar; [`demonstrate`], [`run`], [`hunt`],
 //! [`merge`], [`shrink`], [`explain`], [`report`], [`bench`], [`check`], [`mod@claims`], [`kept`], [`lesson`],
-//! [`manual`], [`mod@matrix`], [`serve`] do the verbs, [`wrong`] tells what the grammar refuses, [`sort`] which file is for another verb;
+//! [`manual`], [`mod@matrix`], [`serve`], [`serve_plan`] do the verbs, [`wrong`] tells what the grammar refuses, [`sort`] which file is for another verb;
 //! [`plan_source`] finds their plans, [`plan_folder`] is where hunts write; [`say`] prints,
 //! [`progress`] says how far it is; [`exit`]
 //! has the codes.
@@ -27,6 +27,7 @@ mod report;
 mod run;
 mod say;
 mod serve;
+mod serve_plan;
 mod shrink;
 mod sort;
 mod wrong;
@@ -76,7 +77,10 @@ pub fn main() -> ExitCode {
         Some(Verb::Matrix(arguments)) => matrix::matrix(&arguments),
         Some(Verb::Claims(arguments)) => claims::claims(&arguments),
         Some(Verb::Seeds(verb)) => kept::kept(&verb),
-        Some(Verb::Serve(verb)) => serve::serve(&verb),
+        Some(Verb::Serve(arguments)) => match &arguments.verb {
+            Some(verb) => serve::serve(verb),
+            None => serve_plan::serve(&arguments.plan),
+        },
         Some(Verb::Bench(verb)) => bench::bench(&verb),
         Some(Verb::Lesson(verb)) => lesson::lesson(&verb),
         Some(Verb::Completions(arguments)) => manual::completions(&arguments),

@@ -5,7 +5,7 @@
 //! half-way, [`beside`] has several buyers do it), [`locks`] what they do it with, [`observe`] writes down what servers see (`drawn` finds out whose it is, of a lock that is not ours), [`conductor`] strikes and ends,
 //! [`anchors`] finds events by name, [`mod@reseed`] tries other futures of one past,
 //! [`place`] tells outsiders where it is, [`watchdog`] ends one that does not come back, [`mod@abreast`] makes several runs at once.
-//! [`builder`] is the door for tests.
+//! [`builder`] is the door for tests, [`served`] has programs outside in the place of the clients.
 
 pub mod abreast;
 pub mod anchors;
@@ -28,6 +28,7 @@ pub mod repeat;
 pub mod reseed;
 pub mod scene;
 mod sentinels;
+pub mod served;
 pub mod shop;
 pub mod watchdog;
 
@@ -125,25 +126,28 @@ pub fn run_with(plan: &Plan, engine: &dyn Engine, factory: &LockFactory) -> Run 
 /// the same.
 pub fn with_asides(run: &Run, factory: &LockFactory) -> Option<Run> {
     let engine = engine(run.engine_name).filter(|engine| engine.tells_messages())?;
-    let manner = Manner { reseed: None, asides: true };
+    let manner = Manner { asides: true, ..Manner::default() };
     let told = staged(&run.plan, engine.as_ref(), factory, manner);
     (told.trace_hash == run.trace_hash).then_some(told)
 }
 
 /// How a plan is run.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Manner {
     /// Where the draws become others.
     reseed: Option<Reseed>,
     /// Whether what a page shows is kept beside the events.
     asides: bool,
+    /// The doors of programs outside, which are there instead of clients.
+    served: Option<Arc<served::Served>>,
 }
 
 fn staged(plan: &Plan, engine: &dyn Engine, factory: &LockFactory, manner: Manner) -> Run {
     if let Some(clause) = engine.cannot_express(plan) {
         return not_run(plan, engine, Judgement::not_expressible(), clause);
     }
-    if let Some(Refusal { clause, mend }) = locks::refusal(plan) {
+    let is_served = manner.served.is_some();
+    if let Some(Refusal { clause, mend }) = locks::refusal(plan).filter(|_| !is_served) {
         let mut run = not_run(plan, engine, Judgement::not_expressible(), clause);
         run.ending.mend = Some(mend);
         return run;

@@ -7,6 +7,7 @@
 //! its timers, [`core`] holds them together, [`control`] strikes, [`driver`] turns
 //! the crank from tokio's park hook and asks [`readiness`], [`attribution`] knows the
 //! tasks of third-party code, [`strangers`] counts them where tokio does not tell.
+//! [`real_time`] turns it at the pace of the real clock.
 //!
 //! It is not a byte-level TCP: segments are what a program wrote at once, there are
 //! no acknowledgements on the wire and no congestion. docs/engines.md says what
@@ -20,6 +21,7 @@ mod driver;
 mod network;
 mod queue;
 mod readiness;
+mod real_time;
 mod socket;
 mod strangers;
 mod timer;
@@ -157,6 +159,36 @@ fn run(stage: Stage, manner: Manner) -> Ending {
     let core = core::Core::new(&stage, &manner);
     driver::drive(&Arc::clone(&core), stage, &manner);
     core.ending()
+}
+
+/// The event engine at the pace of real time, with real sockets beside its own: nodes of a
+/// plan for programs outside. Its runs are not the same twice.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ServingEngine;
+
+impl Engine for ServingEngine {
+    fn name(&self) -> &'static str {
+        "serve"
+    }
+
+    fn title(&self) -> &'static str {
+        concat!("event ", env!("CARGO_PKG_VERSION"), ", in real time")
+    }
+
+    fn cannot_express(&self, _plan: &Plan) -> Option<String> {
+        None
+    }
+
+    fn gives_senses(&self) -> bool {
+        false
+    }
+
+    fn run(&self, stage: Stage) -> Ending {
+        let manner = Manner { unseeded: true, plain: false, ..Manner::default() };
+        let core = core::Core::new(&stage, &manner);
+        real_time::drive(&core, stage);
+        core.ending()
+    }
 }
 
 impl Engine for EventEngine {

@@ -50,6 +50,8 @@ pub enum BeliefEnd {
     Died,
     /// The guard was dropped without a release.
     Dropped,
+    /// Nobody saw what it believed: of a client outside, whose lock is seen by its servers alone.
+    Unseen,
 }
 
 /// How a lock's record left a server without release or expiry.

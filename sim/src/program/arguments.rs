@@ -5,6 +5,7 @@ mod check;
 mod hunt;
 mod seeds;
 mod serve;
+mod serve_plan;
 mod storm;
 mod values;
 
@@ -23,6 +24,7 @@ pub use check::CheckArguments;
 pub use hunt::{HuntArguments, MergeArguments, StrategyArgument};
 pub use seeds::SeedsVerb;
 pub use serve::{ServePostgres, ServeRedis, ServeVerb, ServeZookeeper};
+pub use serve_plan::{ServeArguments, ServePlan};
 pub use storm::{ChangeArguments, OF_FLAGS, ReplayArguments, RunArguments, StormArguments};
 pub use values::{DrawsArgument, EngineArgument, FenceArgument, Format, key_and_value, real_time};
 
@@ -80,9 +82,8 @@ pub enum Verb {
     /// The kept plans under `seeds/`.
     #[command(subcommand)]
     Seeds(SeedsVerb),
-    /// Open a simulated server on a TCP port.
-    #[command(subcommand)]
-    Serve(ServeVerb),
+    /// Open simulated servers on TCP ports: some of one sort, or those of a plan with its faults.
+    Serve(ServeArguments),
     /// Measure lockstorm itself.
     #[command(subcommand)]
     Bench(BenchVerb),

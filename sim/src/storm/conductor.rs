@@ -61,6 +61,11 @@ pub struct Patience {
     pub settle_us: u64,
 }
 
+impl Patience {
+    /// None at all: the run ends with the heal.
+    pub const NONE: Patience = Patience { takeover_us: 0, settle_us: 0 };
+}
+
 /// How often the conductor looks whether all clients are idle, µs.
 const LOOK_EVERY_US: u64 = 10_000;
 
@@ -312,6 +317,9 @@ impl Conductor {
     }
 
     fn heal(self: &Arc<Self>) {
+        if self.lock().healed {
+            return;
+        }
         for index in 0..self.faults.len() {
             self.finish(index);
         }
@@ -322,6 +330,13 @@ impl Conductor {
         }
         self.ground.recorder.record(&self.storm_node, What::Healed);
         self.after(self.patience.takeover_us, |conductor| conductor.stop_clients());
+    }
+
+    /// Ends the storm before its time, unless it is ending.
+    pub fn interrupt(self: &Arc<Self>) {
+        if !self.lock().healed {
+            self.heal();
+        }
     }
 
     fn stop_clients(self: &Arc<Self>) {

@@ -3,30 +3,25 @@
 //! servers are in [`zookeeper`], PostgreSQL's in [`postgres`].
 
 mod broadcast;
+mod naming;
 pub mod postgres;
 pub mod zookeeper;
+
+pub use naming::Namer;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use lockstorm::lock::redis::OWNER_NUMBER_SEPARATOR;
 use lockstorm::stock::{Decided, Decision, StockObserver};
 
-use super::client::{KEY, OTHER_KEY};
 use super::conductor::Conductor;
-use super::drawn::Drawn;
 use crate::engine::world::{NodeId, World};
 use crate::fault::Sign;
 use crate::history::names::Names;
 use crate::history::{Attempt, Name, RecordLoss, Recorder, StockOperation, What};
 use crate::server::redis::observe::{Observation, Observer, Origin};
 use crate::server::redis::sentinel::{self, About, SentinelObserver};
-
-/// Keys that begin so are locks; everything else (token counters) is not history.
-const LOCKS: &str = "lock:";
-/// Fencing counters live beside their lock under this suffix.
-const COUNTER: &str = ":token";
 
 /// The queue of a lock: its key in braces, and this.
 const QUEUE: &str = "}:queue";
@@ -49,8 +44,8 @@ pub struct RedisWatch {
     /// The same of hashes. A promotion leaves it as it is: it changes nothing in memory.
     hashes: Mutex<Hashes>,
     names: Mutex<Names>,
-    /// Whose is whose, of a lock that is not ours.
-    drawn: Option<Arc<Drawn>>,
+    /// Whose is whose, where records do not say so.
+    namer: Namer,
     /// Whether how far replication is is noted.
     notes_offsets: bool,
 }
@@ -71,7 +66,7 @@ impl RedisWatch {
         world: Arc<World>,
         recorder: Recorder,
         conductor: ConductorCell,
-        drawn: Option<Arc<Drawn>>,
+        namer: Namer,
     ) -> Self {
         let name = world.name(node);
         let names = Mutex::new(Names::with_room(NAMES));
@@ -85,7 +80,7 @@ impl RedisWatch {
             records: Mutex::default(),
             hashes: Mutex::default(),
             names,
-            drawn,
+            namer,
             notes_offsets,
         }
     }
@@ -163,6 +158,7 @@ impl RedisWatch {
         self.say(match origin {
             Origin::Master => What::RecordUnreplicated { key, owner },
             Origin::Client(address) if self.is_owners_own(address, &owner) => {
+                self.over(&owner);
                 What::RecordReleased { key, owner }
             }
             Origin::Client(_) => What::RecordLost { key, owner, how: RecordLoss::Deleted },
@@ -180,7 +176,7 @@ impl RedisWatch {
             self.place(origin, key, self.owner(field), value.is_some());
         } else if let Some(key) = self.lock_key(key) {
             let owner = match value {
-                Some(_) => self.written(origin, field),
+                Some(_) => self.written(origin, &key, field, None),
                 None => self.owner(field),
             };
             self.count(origin, key, owner, value.map_or(0, count_of));
@@ -239,63 +235,6 @@ impl RedisWatch {
         self.lock_key(key)
     }
 
-    fn text(&self, bytes: &[u8]) -> Name {
-        let text = String::from_utf8_lossy(bytes);
-        self.names.lock().unwrap_or_else(PoisonError::into_inner).of(&text)
-    }
-
-    /// Who a record names. An attempt that asked more than once may have numbered its names.
-    fn owner(&self, bytes: &[u8]) -> Name {
-        let text = String::from_utf8_lossy(bytes);
-        let numbered = text.rsplit_once(OWNER_NUMBER_SEPARATOR).filter(|(owner, number)| {
-            number.parse::<u64>().is_ok() && Attempt::parse(owner).is_some()
-        });
-        let owner = numbered.map_or(&*text, |(owner, _)| owner);
-        if let Some(drawn) = self.drawn.as_ref().and_then(|drawn| drawn.owner(owner)) {
-            return drawn;
-        }
-        self.names.lock().unwrap_or_else(PoisonError::into_inner).of(owner)
-    }
-
-    /// Who asks, where somebody's client sends `bytes` as the owner's name.
-    fn asker(&self, origin: Origin, bytes: &[u8]) -> Name {
-        let asks = self.drawn.as_ref().and_then(|drawn| {
-            let Origin::Client(SocketAddr::V4(address)) = origin else { return None };
-            let node = self.world.node_at(*address.ip())?;
-            Some(drawn.asks(&self.world.name(node)))
-        });
-        asks.unwrap_or_else(|| self.owner(bytes))
-    }
-
-    /// Whose record it is that names `bytes`: whatever else this wrote before, it is the
-    /// asker's now.
-    fn written(&self, origin: Origin, bytes: &[u8]) -> Name {
-        let owner = self.asker(origin, bytes);
-        if let Some(drawn) = &self.drawn
-            && let Origin::Client(_) = origin
-        {
-            drawn.note(self.text(bytes), owner.clone());
-        }
-        owner
-    }
-
-    /// Whose record it is that names `bytes`, of what is in this server's memory.
-    fn recorded(&self, key: &Name, bytes: &[u8]) -> Name {
-        let known = self.drawn.as_ref().and_then(|_| self.lock().get(key).cloned());
-        known.unwrap_or_else(|| self.owner(bytes))
-    }
-
-    /// The name of a lock, if that is what the key is.
-    fn lock_key(&self, key: &[u8]) -> Option<Name> {
-        if self.drawn.is_some() {
-            // Another's lock puts before it what it likes, and keeps what it likes beside it.
-            let asked = [KEY, OTHER_KEY].into_iter().find(|asked| key.ends_with(asked.as_bytes()));
-            return asked.map(|asked| self.text(asked.as_bytes()));
-        }
-        let is_lock = key.starts_with(LOCKS.as_bytes()) && !key.ends_with(COUNTER.as_bytes());
-        (is_lock && std::str::from_utf8(key).is_ok()).then(|| self.text(key))
-    }
-
     fn locks_among(&self, strings: &[(&[u8], &[u8])]) -> Vec<(Name, Name)> {
         let locks = strings.iter();
         locks.filter_map(|(key, value)| Some((self.lock_key(key)?, self.owner(value)))).collect()
@@ -335,14 +274,14 @@ impl Observer for RedisWatch {
                 if let Some(key) = self.lock_key(key) {
                     let lease_us = expires_at_ms.map(|at| lease_us(at, *now_ms));
                     let before = previous.map(|previous| self.recorded(&key, previous));
-                    let owner = self.written(*origin, value);
+                    let owner = self.written(*origin, &key, value, lease_us);
                     self.set(*origin, key, before, owner, lease_us);
                 }
             }
             Observation::SetRefused { origin, key, value, present } => {
                 if let Some(key) = self.lock_key(key) {
                     let held_by = self.recorded(&key, present);
-                    let owner = self.asker(*origin, value);
+                    let owner = self.asker(*origin, &key, value);
                     self.say(What::RecordRefused { key, owner, held_by });
                 }
             }
@@ -376,6 +315,7 @@ impl Observer for RedisWatch {
                 if let (Some(key), Some(owner)) = (self.lock_key(key), value) {
                     let owner = self.recorded(&key, owner);
                     self.lock().remove(&key);
+                    self.over(&owner);
                     self.say(What::RecordExpired { key, owner });
                 }
             }

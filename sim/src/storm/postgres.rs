@@ -12,6 +12,7 @@ use lockstorm::stock::sql::{self, SqlStock, SqlStockOptions, Way};
 
 use super::client::{KEY, OTHER_KEY};
 use super::observe::postgres::{ClusterWatch, Crowd, TABLES};
+use super::served::roll::Roll;
 use crate::disk::Disk;
 use crate::engine::Factory;
 use crate::fault::promotion::Controls;
@@ -24,7 +25,7 @@ use crate::server::postgres::{Costs, Primary, Server, Settings};
 pub const PORT: u16 = 5_432;
 
 /// The port of the pooler.
-const POOLER_PORT: u16 = 6_432;
+pub const POOLER_PORT: u16 = 6_432;
 
 /// What is sold: the sku of the sale, and the other one of orders of two.
 pub const SKUS: [i64; 2] = [42, 7];
@@ -49,11 +50,12 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The servers of `plan`.
-    pub fn new(plan: &Plan, recorder: &Recorder) -> Arc<Self> {
+    /// The servers of `plan`; `roll` knows the clients, where they are programs outside.
+    pub fn new(plan: &Plan, recorder: &Recorder, roll: Option<Arc<Roll>>) -> Arc<Self> {
         let first = first(plan).into();
         let keys = [KEY, OTHER_KEY];
-        let watch = ClusterWatch::new(recorder.clone(), first, plan.lock.lease.0, &keys);
+        let lease_us = plan.lock.lease.0;
+        let watch = ClusterWatch::serving(recorder.clone(), first, lease_us, &keys, roll);
         let (plan, recorder) = (plan.clone(), recorder.clone());
         Arc::new(Cluster { plan, recorder, watch, controls: Controls::default() })
     }

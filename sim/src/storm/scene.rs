@@ -1,5 +1,7 @@
 //! Builds a plan's nodes and lets an engine run them.
 
+mod setting;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::AtomicU32;
@@ -17,13 +19,15 @@ use super::connections::{Connections, Pools};
 use super::drawn::Drawn;
 use super::locks::{self, LockFactory};
 use super::observe::zookeeper::EnsembleWatch;
-use super::observe::{ConductorCell, RedisWatch, StockWatch};
+use super::observe::{ConductorCell, Namer, RedisWatch, StockWatch};
 use super::place;
 use super::postgres::Cluster;
 use super::reseed::Lull;
 use super::sentinels;
+use super::served::Served;
+use super::served::roll::Roll;
 use super::shop::Selling;
-use crate::check::{Goal, Setting, Wanted};
+use crate::check::Setting;
 use crate::disk::{self, Disk};
 use crate::engine::clock::ClockChange;
 use crate::engine::world::{NodeId, World};
@@ -32,9 +36,9 @@ use crate::engine::{current, senses};
 use crate::fault::Ground;
 use crate::fault::cancel::Cancellations;
 use crate::history::recorder::TraceHash;
-use crate::history::{Attempt, History, Name, Recorder, What};
-use crate::plan::scenario::{LockKind, OWN_LOCK, find_lock};
-use crate::plan::{Fence, Plan, RedisPersistence, StockPlace};
+use crate::history::{History, Name, Recorder, What};
+use crate::plan::scenario::OWN_LOCK;
+use crate::plan::{Plan, RedisPersistence, StockPlace};
 use crate::server::redis::{
     AppendFsync, ConfigFile, Persistence, ReplicationGate, Server, Settings,
 };
@@ -42,6 +46,8 @@ use crate::server::zookeeper;
 
 /// The port of every Redis server.
 pub const REDIS_PORT: u16 = 6_379;
+/// Longer than anybody serves, µs.
+const FOR_EVER_US: u64 = u64::MAX / 4;
 /// The port of the stock.
 pub const STOCK_PORT: u16 = 7_000;
 
@@ -59,6 +65,9 @@ pub struct Outcome {
     /// How the connections were used, where buyers share pools of them.
     pub connections: Option<Connections>,
 }
+
+/// Programs outside: where they come in, and who of them holds what.
+type Outside = (Arc<Served>, Arc<Roll>);
 
 /// Everything the nodes of one run share.
 struct Scene {
@@ -78,6 +87,8 @@ struct Scene {
     lock_factory: LockFactory,
     /// Whose records are whose, of a lock that is not ours.
     drawn: Option<Arc<Drawn>>,
+    /// Programs outside, in the place of the clients, and who of them holds what.
+    served: Option<Outside>,
     /// Why a node could not even begin.
     failure: Arc<OnceLock<String>>,
 }
@@ -98,6 +109,7 @@ pub(super) fn run(
     let _senses = engine.gives_senses().then(|| senses::enter(&world));
     let clock = world.clone();
     let recorder = Recorder::new(move || clock.now_us());
+    let served = manner.served.map(|served| enrolled(plan, served, &world, &recorder));
     if manner.asides {
         recorder.keep_asides();
     }
@@ -106,31 +118,16 @@ pub(super) fn run(
         // Before anybody else listens: what an event sets off is its future.
         reseed.wait(&recorder, lull.clone());
     }
-    let redis = names.iter().enumerate().filter(|(_, name)| name.starts_with("redis-"));
-    let gates = redis.map(|(index, _)| (NodeId(index as u16), ReplicationGate::default()));
-    let disks = names.iter().enumerate().map(|(index, name)| {
-        (NodeId(index as u16), Disk::new(disk::Settings::default(), plan.seed.0, name))
-    });
-    let scene = Arc::new(Scene {
-        plan: plan.clone(),
-        world: world.clone(),
-        recorder: recorder.clone(),
-        stop: Arc::default(),
-        stock: Arc::new(Mutex::new(Stock::new(plan.workload.units, plan.fence.mode()))),
-        gates: Arc::new(gates.collect()),
-        disks: Arc::new(disks.collect()),
-        cancellations: Cancellations::default(),
-        conductor: Arc::default(),
-        ensemble: EnsembleWatch::new(recorder.clone()),
-        database: Cluster::new(plan, &recorder),
-        pools: Pools::default(),
-        lull,
-        lock_factory: lock_factory.clone(),
-        drawn: (plan.lock.name == OWN_LOCK.name).then(Arc::default),
-        failure: Arc::default(),
-    });
-    let (bound, promises) = declared(&scene)?;
-    let patience = patience(plan, bound);
+    let scene = Scene::of(plan, &world, &recorder, (lull, served), lock_factory);
+    let (promises, patience, ends_at_us) = match scene.served {
+        // Nothing is known of what they promise, or how patient they are.
+        Some(_) => (Promises::default(), Patience::NONE, FOR_EVER_US),
+        None => {
+            let (bound, promises) = declared(&scene)?;
+            let patience = patience(plan, bound);
+            (promises, patience, plan.duration.0 + patience.takeover_us + 2 * patience.settle_us)
+        }
+    };
     let factories = names.iter().enumerate().map(|(index, name)| {
         let node = NodeId(index as u16);
         announced(&scene, name, scene.factory(node, name))
@@ -144,7 +141,7 @@ pub(super) fn run(
             sigma_milli: u64::from(plan.topology.latency_sigma_milli),
         },
         kernel: Kernel::default(),
-        ends_at_us: plan.duration.0 + patience.takeover_us + 2 * patience.settle_us,
+        ends_at_us,
         recorder: recorder.clone(),
         opening,
     });
@@ -153,40 +150,8 @@ pub(super) fn run(
     if let Some(why) = scene.failure.get() {
         return Err(why.clone());
     }
-    let setting = Setting {
-        fence: plan.fence,
-        takeover_bound_us: Some(patience.takeover_us),
-        quorum: locks::quorum(plan),
-        faults: plan.faults.len(),
-        lock_has_records: has_records(plan, &history),
-        lock_free: find_lock(&plan.lock.name).is_ok_and(LockKind::is_way_to_sell),
-        ordered_tokens: promises.ordered_tokens,
-        bypass_bound: promises.bypass_bound,
-        loss_notice_bound_us: promises.loss_notice_bound.map(micros),
-        goals: owed(lock_factory),
-    };
+    let setting = setting::of(&scene, &history, patience, promises);
     Ok(Outcome { history, trace_hash, setting, ending, connections: connections(&scene) })
-}
-
-/// What must have happened beside what every run owes: who has a section of a test's own does
-/// something in it.
-fn owed(lock_factory: &LockFactory) -> Wanted {
-    let touched = lock_factory.section().map(|_| Goal::ResourceTouched);
-    touched.into_iter().collect::<Vec<_>>().into()
-}
-
-/// Whether the lock keeps records that are seen: of a test's own that shows in its run, in which
-/// each record must be somebody's.
-fn has_records(plan: &Plan, history: &History) -> bool {
-    if plan.lock.name != OWN_LOCK.name {
-        return locks::has_records(&plan.lock.name);
-    }
-    let owners = history.iter().filter_map(|event| match &event.what {
-        What::RecordSet { owner, .. } => Some(Attempt::parse(owner).is_some()),
-        _ => None,
-    });
-    let known: Vec<bool> = owners.collect();
-    !known.is_empty() && known.into_iter().all(|known| known)
 }
 
 /// How the connections were used, where buyers share pools of them.
@@ -280,9 +245,14 @@ fn opening(
         let node: Name = "stock-1".into();
         let database =
             (scene.plan.workload.stock != StockPlace::Memory).then(|| scene.database.clone());
+        let is_served = scene.served.is_some();
         let books = move |recorder: &Recorder| {
             if let Some(database) = &database {
                 return database.tell_books(recorder);
+            }
+            if is_served {
+                // Nobody sells at it.
+                return;
             }
             let stock = stock.lock().unwrap_or_else(PoisonError::into_inner);
             let (sales, left) = (stock.ledger(), i64::from(stock.left()));
@@ -292,10 +262,18 @@ fn opening(
             recorder.record(&node, What::StockCounted { units, left, reserved: 0 });
         };
         let (stop, lull) = (scene.stop.clone(), scene.lull.clone());
-        let conductor = Conductor::open(ground, &scene.plan, patience, (stop, lull), books);
-        // Set once, here: neither cell can be full.
-        let _ = scene.conductor.set(Arc::downgrade(&conductor));
-        let _ = keep.set(conductor);
+        let (control, seat) = (ground.control.clone(), scene.conductor.clone());
+        let plan = scene.plan.clone();
+        let begin = move || {
+            let conductor = Conductor::open(ground, &plan, patience, (stop, lull), books);
+            // Set once, here: neither cell can be full.
+            let _ = seat.set(Arc::downgrade(&conductor));
+            let _ = keep.set(conductor);
+        };
+        match &scene.served {
+            Some((served, _)) => served.open(control, scene.conductor.clone(), Box::new(begin)),
+            None => begin(),
+        }
     };
     (Box::new(opening), held)
 }
@@ -327,7 +305,52 @@ fn set_clocks(plan: &Plan, ground: &Ground) {
     }
 }
 
+/// Who holds what of the programs outside.
+fn enrolled(plan: &Plan, served: Arc<Served>, world: &Arc<World>, recorder: &Recorder) -> Outside {
+    recorder.listen(served.news());
+    let quorum = locks::quorum(plan);
+    let roll = Roll::new(world.clone(), recorder.clone(), served.locks(), quorum);
+    (served, roll)
+}
+
 impl Scene {
+    fn of(
+        plan: &Plan,
+        world: &Arc<World>,
+        recorder: &Recorder,
+        (lull, served): (Lull, Option<Outside>),
+        lock_factory: &LockFactory,
+    ) -> Arc<Scene> {
+        let names = plan.topology.nodes().into_iter();
+        let nodes: Vec<(NodeId, String)> =
+            names.enumerate().map(|(index, name)| (NodeId(index as u16), name)).collect();
+        let redis = nodes.iter().filter(|(_, name)| name.starts_with("redis-"));
+        let gates = redis.map(|(node, _)| (*node, ReplicationGate::default()));
+        let disks = nodes
+            .iter()
+            .map(|(node, name)| (*node, Disk::new(disk::Settings::default(), plan.seed.0, name)));
+        let roll = served.as_ref().map(|(_, roll)| roll.clone());
+        Arc::new(Scene {
+            plan: plan.clone(),
+            world: world.clone(),
+            recorder: recorder.clone(),
+            stop: Arc::default(),
+            stock: Arc::new(Mutex::new(Stock::new(plan.workload.units, plan.fence.mode()))),
+            gates: Arc::new(gates.collect()),
+            disks: Arc::new(disks.collect()),
+            cancellations: Cancellations::default(),
+            conductor: Arc::default(),
+            ensemble: EnsembleWatch::serving(recorder.clone(), roll.clone()),
+            database: Cluster::new(plan, recorder, roll),
+            pools: Pools::default(),
+            lull,
+            lock_factory: lock_factory.clone(),
+            drawn: (plan.lock.name == OWN_LOCK.name && served.is_none()).then(Arc::default),
+            served,
+            failure: Arc::default(),
+        })
+    }
+
     fn factory(self: &Arc<Self>, node: NodeId, name: &Name) -> Factory {
         if name.starts_with("redis-") {
             self.redis(node, name)
@@ -341,9 +364,15 @@ impl Scene {
             self.database.pooler_factory(name)
         } else if name.starts_with("stock-") {
             self.stock_server(name)
+        } else if let Some((served, roll)) = &self.served {
+            served.factory(name, roll)
         } else {
             self.app(name)
         }
+    }
+
+    fn roll(&self) -> Option<Arc<Roll>> {
+        self.served.as_ref().map(|(_, roll)| roll.clone())
     }
 
     fn redis(self: &Arc<Self>, node: NodeId, name: &Name) -> Factory {
@@ -361,7 +390,7 @@ impl Scene {
             self.world.clone(),
             self.recorder.clone(),
             self.conductor.clone(),
-            self.drawn.clone(),
+            Namer { drawn: self.drawn.clone(), roll: self.roll() },
         ));
         let (recorder, name) = (self.recorder.clone(), name.clone());
         Arc::new(move |host| {
@@ -454,16 +483,5 @@ impl Scene {
                 }
             })
         })
-    }
-}
-
-impl Fence {
-    /// As the stock knows it.
-    pub fn mode(self) -> lockstorm::stock::FenceMode {
-        match self {
-            Fence::Off => lockstorm::stock::FenceMode::Off,
-            Fence::Write => lockstorm::stock::FenceMode::Write,
-            Fence::Full => lockstorm::stock::FenceMode::Full,
-        }
     }
 }

@@ -15,7 +15,7 @@ use super::pooled::NodePool;
 use super::postgres::{SKUS, endpoint};
 use crate::history::event::DATABASE;
 use crate::history::{BeliefEnd, Name, OrderAnswer, Recorder, StockOperation, What};
-use crate::plan::{Isolation, OptimisticCheck, Plan, StockPlace};
+use crate::plan::{Fence, Isolation, OptimisticCheck, Plan, StockPlace};
 use crate::planted;
 
 /// How a client sells.
@@ -235,5 +235,16 @@ fn way(plan: &Plan) -> sql::Way {
         ("pg-conditional", _) => sql::Way::Conditional,
         (_, StockPlace::SqlForUpdate) => sql::Way::ForUpdate { nowait: false },
         _ => sql::Way::UnderLock,
+    }
+}
+
+impl Fence {
+    /// As the stock knows it.
+    pub fn mode(self) -> lockstorm::stock::FenceMode {
+        match self {
+            Fence::Off => lockstorm::stock::FenceMode::Off,
+            Fence::Write => lockstorm::stock::FenceMode::Write,
+            Fence::Full => lockstorm::stock::FenceMode::Full,
+        }
     }
 }

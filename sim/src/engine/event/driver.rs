@@ -151,7 +151,7 @@ fn attribute(builder: &mut Builder, driver: &Arc<Driver>) {
 }
 
 /// Schedules the end, lets the faults be scheduled, starts the nodes.
-fn open(core: &Arc<Core>, stage: Stage) {
+pub(super) fn open(core: &Arc<Core>, stage: Stage) {
     let ending = core.clone();
     core.lock().queue.push(stage.ends_at_us, Step::Action(Box::new(move || ending.finish())));
     let factories: Arc<[Factory]> = stage.factories.into();

@@ -110,6 +110,7 @@ impl<'a> Teller<'a> {
                     BeliefEnd::Told => format!("{attempt} learns that it does not hold the lock"),
                     BeliefEnd::Died => format!("{attempt} dies"),
                     BeliefEnd::Dropped => format!("{attempt} drops its guard"),
+                    BeliefEnd::Unseen => format!("what {attempt} believes is not seen"),
                 },
                 "",
             ),

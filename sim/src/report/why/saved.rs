@@ -41,7 +41,7 @@ pub fn saved_by(history: &History, subject: &Subject<'_>) -> Option<String> {
         Some(BeliefEnd::Died) => {
             format!("nothing: {holder} died at {at_us}, before it did anything more.")
         }
-        Some(BeliefEnd::Dropped) | None => {
+        Some(BeliefEnd::Dropped | BeliefEnd::Unseen) | None => {
             format!("nothing: {holder} happened to have nothing more to do at the stock.")
         }
     })

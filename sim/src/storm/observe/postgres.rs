@@ -26,6 +26,7 @@ use crate::history::{Name, RecordLoss, Recorder, StockOperation, What};
 use crate::server::postgres::observe::{
     AdvisoryKey, Kept, Observation, Observer, Row, RowLockMode, Session,
 };
+use crate::storm::served::roll::Roll;
 use table::{Change, Rows};
 
 /// The table of the rows that transactions lock.
@@ -89,6 +90,8 @@ pub struct ClusterWatch {
     commits: Mutex<BTreeMap<u64, Vec<Change>>>,
     first: Name,
     crowd: Mutex<Crowd>,
+    /// Who is who, where the clients are programs outside.
+    roll: Option<Arc<Roll>>,
 }
 
 /// How many came to the servers.
@@ -104,6 +107,17 @@ impl ClusterWatch {
     /// A watch over servers of which `first` is the primary at first. Sessions may be silent
     /// for `lease_us` while they hold one of the locks `keys`.
     pub fn new(recorder: Recorder, first: Name, lease_us: u64, keys: &[&str]) -> Arc<Self> {
+        ClusterWatch::serving(recorder, first, lease_us, keys, None)
+    }
+
+    /// The same of servers whose clients are programs outside, if there is a roll of them.
+    pub fn serving(
+        recorder: Recorder,
+        first: Name,
+        lease_us: u64,
+        keys: &[&str],
+        roll: Option<Arc<Roll>>,
+    ) -> Arc<Self> {
         let numbers = keys.iter().map(|key| (number_of(key), Name::from(*key)));
         Arc::new(ClusterWatch {
             recorder,
@@ -113,6 +127,7 @@ impl ClusterWatch {
             commits: Mutex::default(),
             first,
             crowd: Mutex::default(),
+            roll,
         })
     }
 
@@ -248,7 +263,8 @@ impl ServerWatch {
                 session, table: ROWS, mode: RowLockMode::Update, row, ..
             } => {
                 if let Some(key) = table::column(row, "key") {
-                    events.extend(server.took(*session, key.into(), false, self.cluster.lease_us));
+                    let lease_us = Some(self.cluster.lease_us);
+                    events.extend(server.took(*session, key.into(), false, lease_us));
                 }
             }
             Observation::RowAwaited { session, table: ROWS, row, .. } => {
@@ -263,11 +279,17 @@ impl ServerWatch {
             }
             Observation::AdvisoryLocked { session, key, shared, .. } => {
                 if let Some(key) = self.cluster.key_of(*key) {
-                    events.extend(server.took(*session, key, *shared, self.cluster.lease_us));
+                    self.cluster.name_asker(server, *session, &key, *shared);
+                    let lease_us = self.cluster.advisory_lease_us();
+                    events.extend(server.took(*session, key.clone(), *shared, lease_us));
+                    if let Some(roll) = &self.cluster.roll {
+                        roll.session_granted(&self.name, session.peer, &key);
+                    }
                 }
             }
             Observation::AdvisoryAwaited { session, key } => {
                 if let Some(key) = self.cluster.key_of(*key) {
+                    self.cluster.name_asker(server, *session, &key, false);
                     events.extend(server.awaits(*session, key));
                 }
             }
@@ -318,9 +340,33 @@ impl ClusterWatch {
 
     fn key_of(&self, key: AdvisoryKey) -> Option<Name> {
         match key {
+            AdvisoryKey::Big(number) if self.roll.is_some() => {
+                Some(format!("advisory {number}").into())
+            }
+            AdvisoryKey::Pair(one, other) if self.roll.is_some() => {
+                Some(format!("advisory {one}, {other}").into())
+            }
             AdvisoryKey::Big(number) => self.numbers.get(&number).cloned(),
             AdvisoryKey::Pair(..) => None,
         }
+    }
+
+    /// A session of a program outside asks, as an attempt of its app. One that has the lock
+    /// already takes it again as who it is.
+    fn name_asker(&self, server: &mut Server, session: Session, key: &Name, shared: bool) {
+        let Some(roll) = &self.roll else { return };
+        let held = server.held.get(key).into_iter().flatten();
+        let mut mine = held.filter(|held| held.pid == session.pid).map(|held| held.owner.clone());
+        let name = mine.next_back().or_else(|| roll.session_asks(session.peer, key, shared));
+        if let Some(name) = name {
+            server.known(session).name = name;
+        }
+    }
+
+    /// How long a session may be silent that holds an advisory lock: of a program outside it
+    /// is what the server tells, or no limit.
+    fn advisory_lease_us(&self) -> Option<u64> {
+        self.roll.is_none().then_some(self.lease_us)
     }
 }
 
@@ -330,7 +376,13 @@ impl Server {
     }
 
     /// A session has a lock.
-    fn took(&mut self, session: Session, key: Name, shared: bool, lease_us: u64) -> Option<What> {
+    fn took(
+        &mut self,
+        session: Session,
+        key: Name,
+        shared: bool,
+        lease_us: Option<u64>,
+    ) -> Option<What> {
         let known = self.known(session);
         known.waits = None;
         let owner = known.name.clone();
@@ -343,7 +395,7 @@ impl Server {
         }
         let pid = session.pid;
         held.push(Held { pid, owner: owner.clone(), shared, count: 1, is_fresh: true });
-        Some(What::RecordSet { key, owner, lease_us: Some(lease_us), shared })
+        Some(What::RecordSet { key, owner, lease_us, shared })
     }
 
     /// A session waits for a lock; a row's queue has two places to wait in, and is one wait.
@@ -412,6 +464,9 @@ impl Observer for ServerWatch {
         let server = servers.entry(self.name.clone()).or_default();
         let (events, sales) = self.look(server, observation);
         drop(servers);
+        if let Some(roll) = &self.cluster.roll {
+            roll.say_begun();
+        }
         self.say_all(events);
         self.say_sold(sales);
     }

@@ -16,7 +16,7 @@ fn watch() -> (RedisWatch, Recorder) {
         World::new(1, names),
         recorder.clone(),
         ConductorCell::default(),
-        None,
+        Namer::default(),
     );
     (watch, recorder)
 }

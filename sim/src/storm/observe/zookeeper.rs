@@ -18,6 +18,7 @@ use super::broadcast::Broadcast;
 use crate::history::event::ENSEMBLE;
 use crate::history::{Name, RecordLoss, Recorder, What};
 use crate::server::zookeeper::observe::{Observation, Observer, Znode};
+use crate::storm::served::roll::Roll;
 
 /// Where the locks are kept: the folders of locks and of elections.
 const FOLDERS: [&str; 2] = ["/lockstorm/locks/", "/lockstorm/elections/"];
@@ -55,12 +56,20 @@ pub struct EnsembleWatch {
     recorder: Recorder,
     ensemble: Name,
     known: Mutex<Known>,
+    /// Who is who, where the clients are programs outside.
+    roll: Option<Arc<Roll>>,
 }
 
 impl EnsembleWatch {
     /// A watch over an ensemble.
     pub fn new(recorder: Recorder) -> Arc<Self> {
-        Arc::new(EnsembleWatch { recorder, ensemble: ENSEMBLE.into(), known: Mutex::default() })
+        EnsembleWatch::serving(recorder, None)
+    }
+
+    /// A watch over an ensemble whose clients are programs outside, if there is a roll of them.
+    pub fn serving(recorder: Recorder, roll: Option<Arc<Roll>>) -> Arc<Self> {
+        let (ensemble, known) = (ENSEMBLE.into(), Mutex::default());
+        Arc::new(EnsembleWatch { recorder, ensemble, known, roll })
     }
 
     /// What the server `name` tells.
@@ -85,16 +94,19 @@ impl EnsembleWatch {
     }
 
     fn created(&self, path: &str, data: &[u8], session: i64) {
-        let Some((key, shared)) = place_of(path) else { return };
-        let owner: Name = String::from_utf8_lossy(data).into_owned().into();
-        let mut known = self.known();
-        let queue = known.queues.entry(key.clone()).or_default();
-        if queue.iter().any(|place| place.path == path) {
+        let Some((key, shared)) = self.place_of(path) else { return };
+        let is_known = |queue: &Vec<Place>| queue.iter().any(|place| place.path == path);
+        if self.known().queues.get(&key).is_some_and(is_known) {
             return;
         }
+        let taken = self.roll.as_ref();
+        let taken = taken.and_then(|roll| roll.place_taken(session, path, &key, shared));
+        let owner = taken.unwrap_or_else(|| String::from_utf8_lossy(data).into_owned().into());
+        let mut known = self.known();
+        let queue = known.queues.entry(key.clone()).or_default();
         let path = path.to_owned();
         queue.push(Place { path, session, owner: owner.clone(), shared, has_turn: false });
-        let mut events = turns(&key, queue);
+        let mut events = self.turns(&key, queue);
         drop(known);
         if events.is_empty() {
             events.push(What::WaitBegan { key, owner });
@@ -123,7 +135,7 @@ impl EnsembleWatch {
                     };
                     events.extend(ended(key, place, end));
                 }
-                events.extend(turns(key, queue));
+                events.extend(self.turns(key, queue));
             }
             // What an earlier leader meant to end and did not begins anew.
             known.expired.clear();
@@ -138,7 +150,7 @@ impl EnsembleWatch {
 
     /// `session` deleted a place of `owner`, or did not outlive it.
     fn deleted(&self, path: &str, session: i64, owner: i64) {
-        let Some((key, _)) = place_of(path) else { return };
+        let Some((key, _)) = self.place_of(path) else { return };
         let mut known = self.known();
         let end = if known.expired.contains(&session) {
             End::Expired
@@ -151,9 +163,29 @@ impl EnsembleWatch {
         let Some(position) = queue.iter().position(|place| place.path == path) else { return };
         let place = queue.remove(position);
         let mut events = ended(&key, place, end);
-        events.extend(turns(&key, queue));
+        events.extend(self.turns(&key, queue));
         drop(known);
         self.say_all(events);
+    }
+}
+
+impl EnsembleWatch {
+    /// The turns that have come and were not told of; their clients are to hear of them.
+    fn turns(&self, key: &Name, queue: &mut [Place]) -> Vec<What> {
+        let before: Vec<bool> = queue.iter().map(|place| place.has_turn).collect();
+        let events = turns(key, queue);
+        if let Some(roll) = &self.roll {
+            let came = queue.iter().zip(before).filter(|(place, had)| place.has_turn && !had);
+            came.for_each(|(place, _)| roll.turn_came(place.session, &place.path, key));
+        }
+        events
+    }
+
+    fn place_of(&self, path: &str) -> Option<(Name, bool)> {
+        match self.roll {
+            Some(_) => numbered_place(path),
+            None => place_of(path),
+        }
     }
 }
 
@@ -223,6 +255,21 @@ fn place_of(path: &str) -> Option<(Name, bool)> {
     (shared || name.contains("-lock-")).then(|| (key.into(), shared))
 }
 
+/// How a sequential znode's name ends.
+const DIGITS: usize = 10;
+
+/// How recipes of others mark the places of readers: Curator, kazoo, and this one.
+const READERS: [&str; 3] = ["__READ__", "__rlock__", "-read-"];
+
+/// The same of anybody's lock: a numbered znode is a place in the queue of its folder.
+fn numbered_place(path: &str) -> Option<(Name, bool)> {
+    let (folder, name) = path.rsplit_once('/').filter(|(folder, _)| !folder.is_empty())?;
+    let (_, number) = name.split_at_checked(name.len().checked_sub(DIGITS)?)?;
+    let is_numbered = number.bytes().all(|byte| byte.is_ascii_digit());
+    let shared = READERS.iter().any(|mark| name.contains(mark));
+    is_numbered.then(|| (folder.into(), shared))
+}
+
 /// Watches one server.
 pub struct ServerWatch {
     ensemble: Arc<EnsembleWatch>,
@@ -251,8 +298,15 @@ impl Observer for ServerWatch {
             | Observation::Deleted { zxid, .. }
             | Observation::SessionClosed { zxid, .. }
                 if self.ensemble.is_late(*zxid) => {}
+            // Who is outside may number what lasts, too: that is no lock.
+            Observation::Created { is_ephemeral: false, .. } if self.ensemble.roll.is_some() => {}
             Observation::Created { path, data, session, .. } => {
                 self.ensemble.created(path, data, *session);
+            }
+            Observation::Attached { session, peer } => {
+                if let Some(roll) = &self.ensemble.roll {
+                    roll.attached(&self.name, *peer, *session);
+                }
             }
             Observation::Inherited { znodes, sessions } => {
                 self.ensemble.inherited(znodes, sessions);
@@ -295,156 +349,4 @@ impl std::fmt::Debug for ServerWatch {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What is told of these observations, shortly.
-    fn told(observations: &[Observation<'_>]) -> Vec<String> {
-        let recorder = Recorder::new(|| 0);
-        let watch = EnsembleWatch::new(recorder.clone()).of("zk-1".into());
-        for observation in observations {
-            watch.observe(observation);
-        }
-        let (history, _) = recorder.close();
-        let short = |event: &crate::history::Event| match &event.what {
-            What::RecordSet { owner, .. } => format!("set {owner}"),
-            What::RecordReleased { owner, .. } => format!("released {owner}"),
-            What::RecordLost { owner, .. } => format!("lost {owner}"),
-            What::WaitBegan { owner, .. } => format!("waits {owner}"),
-            What::WaitEnded { owner, .. } => format!("waits no more {owner}"),
-            What::SessionExpired { records, .. } => format!("expired {}", records.len()),
-            other => format!("{other:?}"),
-        };
-        history.iter().map(short).collect()
-    }
-
-    fn created<'a>(zxid: i64, path: &'a str, owner: &'a str) -> Observation<'a> {
-        let (session, is_ephemeral) = (zxid, true);
-        Observation::Created { zxid, session, path, data: owner.as_bytes(), is_ephemeral }
-    }
-
-    fn deleted(zxid: i64, czxid: i64, path: &str) -> Observation<'_> {
-        Observation::Deleted { zxid, session: czxid, path, czxid, owner: czxid }
-    }
-
-    const FIRST: &str = "/lockstorm/locks/lock:a/00-lock-0000000000";
-    const SECOND: &str = "/lockstorm/locks/lock:a/11-lock-0000000001";
-    const THIRD: &str = "/lockstorm/locks/lock:a/22-lock-0000000002";
-    const READS: &str = "/lockstorm/locks/lock:a/22-read-0000000002";
-    const READS_TOO: &str = "/lockstorm/locks/lock:a/33-read-0000000003";
-
-    #[test]
-    fn a_turn_comes_with_the_end_of_the_one_before() {
-        let release = told(&[
-            created(1, FIRST, "app-1/1"),
-            created(2, SECOND, "app-2/1"),
-            deleted(3, 1, FIRST),
-            deleted(4, 2, SECOND),
-        ]);
-        let expected =
-            ["set app-1/1", "waits app-2/1", "released app-1/1", "set app-2/1", "released app-2/1"];
-        assert_eq!(release, expected);
-    }
-
-    #[test]
-    fn an_expiry_is_told_as_one_and_a_waiter_loses_nothing() {
-        let expiry = told(&[
-            created(1, FIRST, "app-1/1"),
-            created(2, SECOND, "app-2/1"),
-            Observation::SessionExpired { session: 2 },
-            deleted(3, 2, SECOND),
-            Observation::SessionClosed { session: 2, zxid: 3 },
-            Observation::SessionExpired { session: 1 },
-            deleted(4, 1, FIRST),
-        ]);
-        let expected =
-            ["set app-1/1", "waits app-2/1", "expired 0", "waits no more app-2/1", "expired 1"];
-        assert_eq!(expiry, expected);
-    }
-
-    #[test]
-    fn what_an_election_decided_is_told_by_what_the_new_leader_begins_with() {
-        let znode = |path, data: &'static str, czxid| Znode {
-            path,
-            data: data.as_bytes(),
-            czxid,
-            owner: czxid,
-        };
-        let begins = [znode(SECOND, "app-2/1", 2), znode(READS, "app-3/1", 4)];
-        let election = told(&[
-            created(1, FIRST, "app-1/1"),
-            created(2, SECOND, "app-2/1"),
-            Observation::SessionExpired { session: 1 },
-            Observation::Inherited { znodes: &begins, sessions: &[2, 4] },
-            Observation::Inherited { znodes: &begins, sessions: &[2, 4] },
-        ]);
-        let expected =
-            ["set app-1/1", "waits app-2/1", "expired 1", "set app-2/1", "waits app-3/1"];
-        assert_eq!(election, expected);
-    }
-
-    #[test]
-    fn whoever_is_gone_with_the_one_before_has_no_turn_in_between() {
-        let begins = [Znode { path: THIRD, data: b"app-3/1", czxid: 3, owner: 3 }];
-        let election = told(&[
-            created(1, FIRST, "app-1/1"),
-            created(2, SECOND, "app-2/1"),
-            created(3, THIRD, "app-3/1"),
-            Observation::Inherited { znodes: &begins, sessions: &[1, 2, 3] },
-        ]);
-        let expected = [
-            "set app-1/1",
-            "waits app-2/1",
-            "waits app-3/1",
-            "released app-1/1",
-            "waits no more app-2/1",
-            "set app-3/1",
-        ];
-        assert_eq!(election, expected);
-    }
-
-    #[test]
-    fn a_leader_that_does_not_know_that_it_was_replaced_tells_nothing_new() {
-        let begins = [Znode { path: FIRST, data: b"app-1/1", czxid: 7, owner: 1 }];
-        let release = (2 << EPOCH_SHIFT) | 1;
-        let late = told(&[
-            Observation::Inherited { znodes: &begins, sessions: &[1] },
-            Observation::Leading { epoch: 2 },
-            Observation::Deleted { zxid: release, session: 1, path: FIRST, czxid: 7, owner: 1 },
-            created(7, FIRST, "app-1/1"),
-        ]);
-        assert_eq!(late, ["set app-1/1", "Leading { epoch: 2 }", "released app-1/1"]);
-    }
-
-    #[test]
-    fn a_place_that_somebody_else_deletes_was_not_given_up() {
-        let by_another =
-            |czxid, path| Observation::Deleted { zxid: 9, session: 9, path, czxid, owner: czxid };
-        let pushed = told(&[
-            created(1, FIRST, "app-1/1"),
-            created(2, SECOND, "app-2/1"),
-            by_another(2, SECOND),
-            by_another(1, FIRST),
-        ]);
-        assert_eq!(pushed, ["set app-1/1", "waits app-2/1", "lost app-1/1"]);
-    }
-
-    #[test]
-    fn readers_have_their_turn_together() {
-        let read = told(&[
-            created(1, FIRST, "w"),
-            created(2, READS, "r"),
-            created(3, READS_TOO, "s"),
-            deleted(4, 1, FIRST),
-        ]);
-        assert_eq!(read, ["set w", "waits r", "waits s", "released w", "set r", "set s"]);
-    }
-
-    #[test]
-    fn other_znodes_are_nobodys() {
-        let others =
-            ["/lockstorm", "/lockstorm/locks/lock:a", "/zookeeper/x-lock-1", "/a/b-lock-1"];
-        let observations: Vec<_> = others.iter().map(|path| created(1, path, "o")).collect();
-        assert_eq!(told(&observations), [""; 0]);
-    }
-}
+mod tests;
