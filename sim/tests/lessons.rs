@@ -232,6 +232,12 @@ fn the_program_teaches() {
         lockstorm(here, &["lesson", "run", "pause", "--set", "lock.lease=500ms", "--lang", "zh"]);
     assert_eq!(code, 1, "{told}");
     assert!(told.contains("违反"), "{told}");
+    // Where nothing goes wrong it is told how much was done: a closed shop does no wrong.
+    let (code, told, _) = lockstorm(here, &["lesson", "run", "no-lock", "--no-curves"]);
+    assert!(code == 0 && told.contains("20 of 20 units were sold."), "{told}");
+    let hung = ["lesson", "run", "hung-holder", "--set", "lock.max-hold=never", "--lang", "zh"];
+    let (code, told, _) = lockstorm(here, &hung);
+    assert!(code == 0 && told.contains("400 件中售出 9 件。"), "{told}");
     for bad in [
         &["lesson", "run", "puase"][..],
         &["lesson", "run", "0"],
