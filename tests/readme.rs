@@ -58,6 +58,9 @@ fn cells(told: &str) -> Vec<[String; 4]> {
     for line in told.lines() {
         if let [lock, fence, _] = line.split(" · ").collect::<Vec<_>>()[..] {
             place = Some((lock.to_owned(), fence.replace("fence ", "")));
+        } else if line.starts_with('#') {
+            // Another run: its legend comes first.
+            place = None;
         } else if let (Some((lock, fence)), Some((family, what))) = (&place, line.split_once(": "))
             && line.starts_with("  ")
             && !line.starts_with("   ")
