@@ -27,12 +27,15 @@ const FILES: &[(&str, &str)] = &[
     ("replication-lag", include_str!("lesson/files/replication-lag.toml")),
     ("pause", include_str!("lesson/files/pause.toml")),
     ("watchdog", include_str!("lesson/files/watchdog.toml")),
+    ("hung-holder", include_str!("lesson/files/hung-holder.toml")),
     ("redlock-clock", include_str!("lesson/files/redlock-clock.toml")),
     ("redlock-amnesia", include_str!("lesson/files/redlock-amnesia.toml")),
     ("session-expiry", include_str!("lesson/files/session-expiry.toml")),
+    ("dead-client", include_str!("lesson/files/dead-client.toml")),
     ("fencing", include_str!("lesson/files/fencing.toml")),
     ("write-only-fence", include_str!("lesson/files/write-only-fence.toml")),
     ("fence-goes-back", include_str!("lesson/files/fence-goes-back.toml")),
+    ("no-lock", include_str!("lesson/files/no-lock.toml")),
 ];
 
 /// All lessons, in the order in which they are taught.

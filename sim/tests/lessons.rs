@@ -9,7 +9,7 @@ use lockstorm_interpose::Senses;
 use lockstorm_sim::check::Language;
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::engine::senses;
-use lockstorm_sim::lesson::curve::{self, RUNS};
+use lockstorm_sim::lesson::curve;
 use lockstorm_sim::lesson::{self, Lesson, Text, change};
 use lockstorm_sim::report::lesson::site::{Taught, site};
 use lockstorm_sim::report::lesson::{Shown, Teller};
@@ -52,13 +52,19 @@ fn every_text_is_in_both_languages() {
         }
         assert!(lesson.choices.len() >= 3 && !lesson.fixes.is_empty(), "{}", lesson.id);
         assert!(!lesson.knobs.is_empty(), "{}", lesson.id);
+        for knob in &lesson.knobs {
+            assert!(knob.points.len() > 1, "{} {}: no curve", lesson.id, knob.set);
+        }
+        // What a knob does is seen only where something changes.
+        let shares = lesson.knobs.iter().flat_map(|knob| knob.points.iter().map(|p| p.fails));
+        assert!(shares.collect::<BTreeSet<_>>().len() > 1, "{}: all curves are flat", lesson.id);
     }
 }
 
 #[test]
 fn each_lesson_shows_what_it_says_on_both_engines() {
     let lessons = lessons();
-    assert!(lessons.len() >= 12);
+    assert!(lessons.len() >= 15);
     let mut failures = Vec::new();
     for lesson in &lessons {
         let file = SeedFile {
@@ -102,7 +108,9 @@ fn each_curve_is_as_it_is_told_and_the_same_with_any_number_of_threads() {
         for knob in &lesson.knobs {
             let points = curve::measured(&lesson.plan, knob, 2).unwrap();
             for (point, position) in points.iter().zip(&knob.points) {
-                if !position.fails.holds(point.failed, RUNS) || point.inconclusive > RUNS / 3 {
+                if !position.fails.holds(point.failed, point.runs)
+                    || point.inconclusive > point.runs / 3
+                {
                     failures.push(format!("{} {}: {point:?}", lesson.id, knob.set));
                 }
             }
@@ -171,7 +179,7 @@ fn a_lesson_is_told_in_either_language_and_fits_a_terminal() {
     for language in [Language::English, Language::Chinese] {
         let teller = Teller::new(Manner::of(Charset::Unicode), language);
         let parts = [
-            teller.question(lesson, 5, 12),
+            teller.question(lesson, 5, lessons.len()),
             teller.storm(&Shown { run: &run, confirmation: None }),
             teller.answer(lesson, Some(1)),
             teller.lesson(lesson, &[]),
@@ -211,7 +219,7 @@ fn the_program_teaches() {
         lockstorm(here, &["lesson", "run", "4", "--answer", "a", "--solution", "--html", "a.html"]);
     assert_eq!(code, 0, "{told}{why}");
     for part in
-        ["Before you look", "turmoil 0.7: confirmed", "oversold by 1", "safe by fence", " / 12"]
+        ["Before you look", "turmoil 0.7: confirmed", "oversold by 1", "safe by fence", " / 24"]
     {
         assert!(told.contains(part), "{part}: {told}");
     }
@@ -224,6 +232,12 @@ fn the_program_teaches() {
         lockstorm(here, &["lesson", "run", "pause", "--set", "lock.lease=500ms", "--lang", "zh"]);
     assert_eq!(code, 1, "{told}");
     assert!(told.contains("违反"), "{told}");
+    // Where nothing goes wrong it is told how much was done: a closed shop does no wrong.
+    let (code, told, _) = lockstorm(here, &["lesson", "run", "no-lock", "--no-curves"]);
+    assert!(code == 0 && told.contains("20 of 20 units were sold."), "{told}");
+    let hung = ["lesson", "run", "hung-holder", "--set", "lock.max-hold=never", "--lang", "zh"];
+    let (code, told, _) = lockstorm(here, &hung);
+    assert!(code == 0 && told.contains("400 件中售出 9 件。"), "{told}");
     for bad in [
         &["lesson", "run", "puase"][..],
         &["lesson", "run", "0"],

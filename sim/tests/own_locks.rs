@@ -354,6 +354,38 @@ fn the_line_of_a_shrunk_failure_shows_it_again() {
     assert_eq!(child.status.code(), Some(101));
 }
 
+const FAILS: &str = "a_failing_test_prints_the_path_of_a_page_that_tells_it";
+
+/// From a failing `cargo test` to the page in one printed path.
+#[test]
+fn a_failing_test_prints_the_path_of_a_page_that_tells_it() {
+    if std::env::var_os("OWN_LOCKS_FAILS").is_some() {
+        Storm::new("redis-single").own_lock(|_| async { Ok(Open) }).seeds(2).run();
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // As `cargo test` runs it: what fails is shown from what was captured.
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    let child = child.args([FAILS, "--exact"]).env("OWN_LOCKS_FAILS", "1");
+    let child = child.env("LOCKSTORM_REPORT", "html").env("LOCKSTORM_OUT", folder.path());
+    let child = child.output().unwrap();
+    assert_eq!(child.status.code(), Some(101));
+    let told = String::from_utf8_lossy(&child.stdout);
+    let paths: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("Report ")).collect();
+    let [path] = paths[..] else { panic!("not one path in\n{told}") };
+    let path = std::path::Path::new(path.trim());
+    assert!(path.is_absolute() && path.starts_with(folder.path()), "{path:?}");
+    // What the page says first is what the test said first.
+    let page = std::fs::read_to_string(path).unwrap();
+    let (_, title) = page.split_once("<title>").unwrap();
+    let (title, _) = title.split_once("</title>").unwrap();
+    let sentence = title.strip_prefix("violation: ").unwrap();
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains(sentence), "{sentence}\n{told}");
+    let reproduce = told.split_once("LOCKSTORM_PLAN=").unwrap().1.split(' ').next().unwrap();
+    assert!(page.contains(reproduce), "{reproduce}");
+}
+
 const BLOCKS: &str = "a_lock_that_blocks_its_thread_is_told_and_ended";
 
 #[test]

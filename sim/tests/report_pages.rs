@@ -6,8 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use assert_cmd::Command;
+use lockstorm_interpose::Senses;
 use lockstorm_sim::check::{self, Setting};
 use lockstorm_sim::engine::event::EventEngine;
+use lockstorm_sim::engine::senses;
 use lockstorm_sim::history::file::{Header, Recorded};
 use lockstorm_sim::history::{
     AcquireOutcome, Attempt, Event, EventId, FaultFamily, History, StockOperation, What,
@@ -45,12 +47,22 @@ fn of_history<R>(history: History, tell: impl FnOnce(&Source<'_>) -> R) -> R {
     tell(&Source::of_file("a.ndjson", &recorded, setting, &judgement))
 }
 
+/// Lets clients of ZooKeeper sense the nodes' clocks: without, their storms run nothing.
+fn install_senses() {
+    let (monotonic_ns, wall_ns) = (senses::monotonic_ns, senses::wall_ns);
+    lockstorm_interpose::install(Senses { monotonic_ns, wall_ns, entropy: senses::entropy });
+}
+
 fn kept() -> Vec<Run> {
+    install_senses();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../seeds");
     let paths = seeds::list(&folder).unwrap();
     let plans = paths.iter().map(|path| SeedFile::load(path).unwrap().plan);
     let runs: Vec<Run> = plans.map(|plan| storm::run(&plan, &EventEngine)).collect();
     assert!(runs.len() >= 15, "the kept failures");
+    let nothing = |run: &&Run| run.ending.stuck.is_some() || run.history.events.len() < 20;
+    let idle: Vec<_> = runs.iter().filter(nothing).map(|run| &run.plan.lock.name).collect();
+    assert!(idle.is_empty(), "kept plans that run nothing: {idle:?}");
     runs
 }
 
@@ -85,6 +97,20 @@ fn every_text_of_a_report_is_in_both_languages() {
         ("redis-long-lease", "redis", Fence::Off),
         ("redis-single", "none", Fence::Off),
         ("redlock-five", "redlock", Fence::Off),
+        ("zookeeper-three", "zookeeper", Fence::Off),
+        ("zookeeper-three", "zookeeper-reentrant", Fence::Full),
+        ("zookeeper-three", "zookeeper-read", Fence::Off),
+        ("zookeeper-single", "zookeeper-write", Fence::Off),
+        ("zookeeper-single", "zookeeper-election", Fence::Full),
+        ("postgres-single", "pg-for-update", Fence::Off),
+        ("postgres-single", "pg-nowait", Fence::Full),
+        ("postgres-single", "pg-lock-table", Fence::Off),
+        ("postgres-single", "pg-optimistic", Fence::Off),
+        ("postgres-failover", "pg-lock-table-reentrant", Fence::Full),
+        ("postgres-failover", "pg-advisory-xact", Fence::Off),
+        ("postgres-failover", "pg-conditional", Fence::Off),
+        ("postgres-pool", "none", Fence::Off),
+        ("postgres-pooler", "pg-advisory", Fence::Off),
     ];
     for (scenario, lock, fence) in drawn {
         for seed in 0..12 {
@@ -93,10 +119,11 @@ fn every_text_of_a_report_is_in_both_languages() {
         }
     }
     let mut missing: BTreeMap<String, String> = BTreeMap::new();
-    let mut told = 0;
+    let (mut told, mut saved) = (0, 0);
     for run in &runs {
         let document = of_run(run, |source| Document::of(source, 50));
         told += usize::from(document.sentence.is_some());
+        saved += usize::from(document.saved.is_some());
         let mut found = Vec::new();
         untranslated(&serde_json::to_value(&document).unwrap(), &mut found);
         for text in found {
@@ -106,7 +133,48 @@ fn every_text_of_a_report_is_in_both_languages() {
         }
     }
     assert!(told > 60, "only {told} runs have something to tell");
+    assert!(saved > 10, "only {saved} runs were saved by somebody");
     assert!(missing.is_empty(), "without Chinese: {missing:#?}");
+}
+
+/// The words of the page in one of its tables: each name with its text.
+fn words(source: &str, table: &str) -> BTreeMap<String, String> {
+    let (_, rest) = source.split_once(table).unwrap();
+    let (table, _) = rest.split_once("\n};").unwrap();
+    let (mut words, mut name) = (BTreeMap::new(), String::new());
+    // `name: "text"`, with commas between; no text has an escape.
+    for (n, part) in table.split('"').enumerate() {
+        match n % 2 {
+            0 => name = part.trim_matches([',', ':', ' ', '\n']).to_owned(),
+            _ => {
+                assert!(!part.contains('\\'), "{part:?}: this test reads no escapes");
+                words.insert(std::mem::take(&mut name), part.to_owned());
+            }
+        }
+    }
+    words
+}
+
+#[test]
+fn every_word_of_the_page_itself_is_in_both_languages_and_in_what_was_built() {
+    let source = include_str!("../page/src/words.ts");
+    let built = include_str!("../page/dist/page.html");
+    let (english, chinese) =
+        (words(source, "const en = {"), words(source, "const zh: typeof en = {"));
+    assert!(english.len() > 100, "{}", english.len());
+    let is_chinese = |text: &str| text.chars().any(|c| ('\u{4e00}'..='\u{9fff}').contains(&c));
+    let places =
+        |text: &str| (0..9).map(|n| text.contains(&format!("{{{n}}}"))).collect::<Vec<_>>();
+    assert!(english.keys().eq(chinese.keys()), "{english:#?} {chinese:#?}");
+    for ((name, en), zh) in english.iter().zip(chinese.values()) {
+        assert!(!en.is_empty() && !zh.is_empty(), "{name}");
+        assert_eq!(places(en), places(zh), "{name}: {en:?} {zh:?}");
+        assert!(built.contains(en.as_str()), "{name}: {en:?} was not built (npm run build)");
+        assert!(built.contains(zh.as_str()), "{name}: {zh:?} was not built (npm run build)");
+        // What changes the language is called in the other; a name is the same in both.
+        let is_itself = name == "language" || name == "version";
+        assert!(is_itself || (is_chinese(zh) && !is_chinese(en)), "{name}: {en:?} {zh:?}");
+    }
 }
 
 /// A text that tries to be markup.

@@ -75,7 +75,7 @@ export interface Run {
 export interface Document {
   schema: number; lockstorm: string; verdict: string; verdict_word: Both;
   kinds: { word: Both; count: number; violation: boolean }[];
-  sentence: Both | null; effect: Both | null; why: Both | null; tries: Both[];
+  sentence: Both | null; effect: Both | null; why: Both | null; saved: Both | null; tries: Both[];
   run: Run;
   subject: { kind: Both; kind_id: string; key: string; owners: string[]; from: number; to: number; evidence: number[] } | null;
   missing: { stuck: string | null; goals: Both[]; failed: string[]; undecided: number; inert: Both[]; handovers: number; touched: number };

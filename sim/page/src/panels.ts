@@ -35,7 +35,7 @@ export function verdict({ data }: Model): void {
     h("div", { class: "badges" }, h("strong", { class: "badge" }, told(data.verdict_word)), ...kinds),
     h("h1", {}, said),
     ...(data.effect ? [h("p", { class: "effect" }, h("span", { class: "label" }, `${word("effect")} `), told(data.effect))] : []),
-    h("dl", { class: "why" }, ...row("why", told(data.why)), ...data.tries.flatMap((one) => row("tries", told(one))),
+    h("dl", { class: "why" }, ...row("why", told(data.why)), ...row("saved", told(data.saved)), ...data.tries.flatMap((one) => row("tries", told(one))),
       ...row("confirmed", told(data.run.confirmation)), ...row("reproduce", data.run.reproduce ? copied(data.run.reproduce) : null)));
   document.title = `${told(data.verdict_word)}: ${said}`;
 }

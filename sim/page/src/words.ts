@@ -5,7 +5,7 @@ export type Language = "en" | "zh";
 
 const en = {
   title: "lockstorm report",
-  effect: "Effect", found: "Found", why: "Why", tries: "Try", reproduce: "Reproduce", copy: "Copy", copied: "Copied",
+  effect: "Effect", found: "Found", why: "Why", saved: "Saved by", tries: "Try", reproduce: "Reproduce", copy: "Copy", copied: "Copied",
   run: "This run", seed: "Seed", scenario: "Scenario", lock: "Lock", fence: "Fence", engine: "Engine", trace: "Trace", file: "File",
   confirmed: "Reference engine", repeated: "Repeated", length: "Length", plan: "Plan", capsule: "Capsule",
   advisory: "advisory", simulated: "{0} simulated", events: "{0} events", version: "lockstorm {0}",
@@ -38,7 +38,7 @@ const en = {
 
 const zh: typeof en = {
   title: "lockstorm 报告",
-  effect: "后果", found: "发现", why: "原因", tries: "可尝试", reproduce: "复现", copy: "复制", copied: "已复制",
+  effect: "后果", found: "发现", why: "原因", saved: "何以无害", tries: "可尝试", reproduce: "复现", copy: "复制", copied: "已复制",
   run: "本次运行", seed: "种子", scenario: "场景", lock: "锁", fence: "栅栏", engine: "引擎", trace: "轨迹", file: "文件",
   confirmed: "参考引擎", repeated: "重复运行", length: "时长", plan: "计划", capsule: "胶囊",
   advisory: "提示", simulated: "模拟 {0}", events: "{0} 个事件", version: "lockstorm {0}",

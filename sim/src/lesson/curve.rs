@@ -16,11 +16,11 @@ use crate::engine::event::EventEngine;
 use crate::plan::{Plan, PlanError, Seed};
 use crate::storm;
 
-/// How many runs each position has.
-pub const RUNS: u32 = 12;
+/// How many runs each position has where a lesson says nothing.
+pub const RUNS: u32 = 24;
 
 /// How often a storm fails at a position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Claim {
     /// In no run.
@@ -66,20 +66,20 @@ pub fn measured(plan: &Plan, knob: &Knob, threads: usize) -> Result<Vec<Point>, 
     let mut plans = Vec::new();
     for point in &knob.points {
         let at = knob.plan(plan, &point.value)?;
-        plans.extend((0..RUNS).map(|ordinal| {
+        plans.extend((0..knob.runs).map(|ordinal| {
             let seed = Draw::new(at.seed.0, "lesson", &ordinal.to_string()).bits();
             Plan { seed: Seed(seed), ..at.clone() }
         }));
     }
     let verdicts = verdicts(&plans, threads);
-    let points = knob.points.iter().zip(verdicts.chunks(RUNS as usize));
+    let points = knob.points.iter().zip(verdicts.chunks(knob.runs as usize));
     let count = |verdicts: &[Verdict], is: fn(Verdict) -> bool| {
         verdicts.iter().filter(|verdict| is(**verdict)).count() as u32
     };
     Ok(points
         .map(|(point, verdicts)| Point {
             value: point.value.clone(),
-            runs: RUNS,
+            runs: knob.runs,
             failed: count(verdicts, |verdict| verdict == Verdict::Violation),
             inconclusive: count(verdicts, |verdict| {
                 verdict != Verdict::Violation && !verdict.is_safe()

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::change;
-use super::curve::Claim;
+use super::curve::{Claim, RUNS};
 use crate::check::Language;
 use crate::plan::{Complaint, Plan, PlanError, file};
 use crate::seeds::{self, Expectation, Turmoil};
@@ -99,8 +99,15 @@ pub struct Knob {
     /// Faults in place of the plan's, inline tables of TOML.
     #[serde(default)]
     pub faults: Vec<String>,
+    /// How many runs each position has: fewer where a storm takes long.
+    #[serde(default = "usual_runs")]
+    pub runs: u32,
     /// The positions, in order.
     pub points: Vec<Position>,
+}
+
+fn usual_runs() -> u32 {
+    RUNS
 }
 
 /// A position of a knob.
@@ -208,6 +215,9 @@ impl Lesson {
         }
         for fix in &self.fixes {
             change::changed(&self.plan, &change::split_all(&fix.set)?)?;
+        }
+        if let Some(knob) = self.knobs.iter().find(|knob| knob.runs == 0) {
+            return Err(wrong(format!("the knob {:?} has no runs", knob.set), "leave runs out"));
         }
         for knob in &self.knobs {
             for point in &knob.points {

@@ -9,6 +9,7 @@ pub mod words;
 use std::fmt::Write as _;
 
 use crate::check::{Language, Verdict};
+use crate::history::What;
 use crate::lesson::{Knob, Lesson, Point, Text};
 use crate::report::block::{self, seconds};
 use crate::report::html::chinese::Both;
@@ -41,6 +42,24 @@ pub struct Shown<'a> {
 /// The letter of the n-th answer.
 pub fn letter(n: usize) -> char {
     char::from(b'a' + u8::try_from(n).unwrap_or(25).min(25))
+}
+
+/// That nothing went wrong in a run, and how much came of it: a shop that is closed does no wrong.
+fn nothing_wrong(run: &Run, language: Language) -> String {
+    let nothing = words(language).nothing_went_wrong;
+    let ledger = run.history.iter().rev().find_map(|event| match &event.what {
+        What::Ledger { units, sales } => Some((sales.len(), *units)),
+        _ => None,
+    });
+    match (ledger, language) {
+        (None, _) => nothing.to_owned(),
+        (Some((sold, units)), Language::English) => {
+            format!("{nothing} {sold} of {units} units were sold.")
+        }
+        (Some((sold, units)), Language::Chinese) => {
+            format!("{nothing}{units} 件中售出 {sold} 件。")
+        }
+    }
 }
 
 impl Teller {
@@ -129,7 +148,7 @@ impl Teller {
                 let story = Story { steps: story.steps.iter().map(|s| self.step(s)).collect() };
                 story.lines(&self.manner).iter().for_each(|line| out.line(line));
             }
-            None => out.behind("  ", words.nothing_went_wrong),
+            None => out.behind("  ", &nothing_wrong(run, self.language)),
         }
         out.blank();
         let verdict = run.judgement.verdict;

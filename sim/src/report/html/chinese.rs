@@ -6,9 +6,10 @@
 //! first. What has no form here stays English, and a test over the kept failures and many
 //! drawn storms (`sim/tests/report_pages.rs`) fails on it.
 //!
-//! Order of things: [`told`] has sentences of findings and reasons, [`steps`] what events
-//! and faults are called.
+//! Order of things: [`told`] has sentences of findings and reasons, [`saved`] what kept a run
+//! from harm, [`steps`] what events and faults are called.
 
+mod saved;
 mod steps;
 mod told;
 
@@ -95,8 +96,10 @@ fn within(english: &str, depth: usize) -> Option<String> {
 fn forms() -> &'static [Form] {
     static FORMS: OnceLock<Vec<Form>> = OnceLock::new();
     FORMS.get_or_init(|| {
-        let tables = [told::SENTENCES, told::REASONS, steps::STEPS, steps::FAULTS, steps::NAMES];
-        let mut forms: Vec<Form> = tables.into_iter().flatten().copied().collect();
+        let reasons = [told::REASONS, saved::SAVED];
+        let steps = [steps::STEPS, steps::FAULTS, steps::NAMES];
+        let tables = [told::SENTENCES].into_iter().chain(reasons).chain(steps);
+        let mut forms: Vec<Form> = tables.flatten().copied().collect();
         forms.sort_by_key(|(form, _)| std::cmp::Reverse(form.replace("{}", "").len()));
         forms
     })

@@ -21,6 +21,7 @@ use crate::plan::{capsule, file};
 use crate::report::shrunk::nearest_line;
 use crate::report::story::{Mark, Story};
 use crate::report::subject::Subject;
+use crate::report::why::saved::saved_by;
 use crate::report::{block, why};
 
 /// Version of the data; the page of the same build reads it.
@@ -46,6 +47,7 @@ pub struct Document {
     pub sentence: Option<Both>,
     pub effect: Option<Both>,
     pub why: Option<Both>,
+    pub saved: Option<Both>,
     pub tries: Vec<Both>,
     pub run: RunFacts,
     pub subject: Option<SubjectFacts>,
@@ -244,6 +246,7 @@ impl Document {
             sentence: subject.map(|subject| Both::of(&subject.finding.sentence())),
             effect: subject.and_then(|s| block::effect(history, s)).map(|text| Both::of(&text)),
             why: subject.map(|subject| Both::of(&why::why(history, plan, subject))),
+            saved: subject.and_then(|s| saved_by(history, s)).map(|text| Both::of(&text)),
             tries: subject.filter(|_| source.is_ours).map_or_else(Vec::new, |subject| {
                 why::proposals(subject, plan).into_iter().map(Both::of).collect()
             }),

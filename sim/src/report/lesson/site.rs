@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::words::{Words, words};
-use super::{Shown, letter};
+use super::{Shown, letter, nothing_wrong};
 use crate::check::{Language, Verdict};
 use crate::lesson::{Fix, Knob, Lesson, Point, Text};
 use crate::plan::file;
@@ -217,7 +217,7 @@ fn storm(body: &mut String, taught: &Taught<'_>, language: Language) {
         }
         body.push_str("</ol>\n");
     } else {
-        let _ = writeln!(body, "<p>{}</p>", words.nothing_went_wrong);
+        let _ = writeln!(body, "<p>{}</p>", nothing_wrong(run, language));
     }
     verdict(body, taught, subject.as_ref(), language);
     let code = if language == Language::Chinese { "zh" } else { "en" };
