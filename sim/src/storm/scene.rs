@@ -15,6 +15,7 @@ use super::client::Client;
 use super::conductor::{Conductor, Patience, Stop};
 use super::connections::{Connections, Pools};
 use super::drawn::Drawn;
+use super::frozen::{Freezing, Window};
 use super::locks::{self, LockFactory};
 use super::observe::zookeeper::EnsembleWatch;
 use super::observe::{ConductorCell, RedisWatch, StockWatch};
@@ -78,6 +79,8 @@ struct Scene {
     lock_factory: LockFactory,
     /// Whose records are whose, of a lock that is not ours.
     drawn: Option<Arc<Drawn>>,
+    /// Who looks into the servers once they stand still.
+    freezing: Option<Arc<Freezing>>,
     /// Why a node could not even begin.
     failure: Arc<OnceLock<String>>,
 }
@@ -106,6 +109,9 @@ pub(super) fn run(
         // Before anybody else listens: what an event sets off is its future.
         reseed.wait(&recorder, lull.clone());
     }
+    if let Some(freezing) = &manner.freezing {
+        freezing.begin(&world, &recorder);
+    }
     let redis = names.iter().enumerate().filter(|(_, name)| name.starts_with("redis-"));
     let gates = redis.map(|(index, _)| (NodeId(index as u16), ReplicationGate::default()));
     let disks = names.iter().enumerate().map(|(index, name)| {
@@ -127,6 +133,7 @@ pub(super) fn run(
         lull,
         lock_factory: lock_factory.clone(),
         drawn: (plan.lock.name == OWN_LOCK.name).then(Arc::default),
+        freezing: manner.freezing,
         failure: Arc::default(),
     });
     let (bound, promises) = declared(&scene)?;
@@ -332,11 +339,11 @@ impl Scene {
         if name.starts_with("redis-") {
             self.redis(node, name)
         } else if name.starts_with("sentinel-") {
-            sentinels::factory(&self.plan, name, &self.disks[&node], &self.recorder)
+            sentinels::factory(&self.plan, name, &self.disks[&node], &self.recorder, &self.freezing)
         } else if name.starts_with("zk-") {
             self.zookeeper(node, name)
         } else if name.starts_with("pg-") {
-            self.database.factory(name, &self.disks[&node])
+            self.database.factory(name, &self.disks[&node], &self.freezing)
         } else if name.starts_with("pooler-") {
             self.database.pooler_factory(name)
         } else if name.starts_with("stock-") {
@@ -364,6 +371,7 @@ impl Scene {
             self.drawn.clone(),
         ));
         let (recorder, name) = (self.recorder.clone(), name.clone());
+        let freezing = self.freezing.clone();
         Arc::new(move |host| {
             // What it kept it tells once it has read it.
             if persistence == Persistence::none() {
@@ -378,6 +386,9 @@ impl Scene {
                 ..Settings::default()
             };
             let server = Server::new(host, settings, config.clone(), gate.clone(), watch.clone());
+            if let Some(freezing) = &freezing {
+                freezing.enter(&name, Window::Redis(server.window()));
+            }
             let (recorder, name) = (recorder.clone(), name.clone());
             Box::pin(async move { ended(&recorder, &name, server.run().await) })
         })
@@ -395,11 +406,15 @@ impl Scene {
         let ensemble = zookeeper::Ensemble::of(me, &hosts);
         let (disk, watch) = (self.disks[&node].clone(), self.ensemble.of(name.clone()));
         let (recorder, name) = (self.recorder.clone(), name.clone());
+        let freezing = self.freezing.clone();
         Arc::new(move |host| {
             watch.started();
             let files = disk.mount(&host);
             let (settings, ensemble) = (settings.clone(), ensemble.clone());
             let server = zookeeper::Server::new(host, settings, ensemble, files, watch.clone());
+            if let Some(freezing) = &freezing {
+                freezing.enter(&name, Window::Zookeeper(server.window()));
+            }
             let (recorder, name) = (recorder.clone(), name.clone());
             Box::pin(async move { ended(&recorder, &name, server.run().await) })
         })

@@ -56,10 +56,16 @@ pub(super) async fn begin(shared: &Arc<Shared>, mut stream: Stream) -> Begun {
         _ => return Begun::Over,
     };
     let connect = shared.settings.costs.connect;
-    if !connect.is_zero() {
+    let frozen = shared.frozen.get();
+    if !connect.is_zero() && frozen.is_none() {
         shared.host.sleep(connect).await;
     }
     let replication = parameters.iter().find(|(name, _)| name == "replication");
+    if let (Some(_), Some(instant)) = (replication, frozen) {
+        let told = format!("lockstorm: the world stands still {instant}; nobody follows it");
+        refuse(&mut stream, &SqlError::fatal("55000", told)).await;
+        return Begun::Over;
+    }
     if replication.is_some() {
         let named = parameters.into_iter().find(|(name, _)| name == "application_name");
         let name = named.map_or_else(|| "walreceiver".to_owned(), |(_, name)| name);
@@ -172,7 +178,8 @@ fn enter(
         let told = "the database system is starting up";
         return Err(SqlError::fatal("57P03", told));
     }
-    if state.backends.len() >= shared.settings.max_connections {
+    let is_visit = shared.frozen.get().is_some();
+    if state.backends.len() >= shared.settings.max_connections && !is_visit {
         shared.observer.observe(&Observation::TooManyConnections { peer: stream.peer_addr() });
         return Err(SqlError::fatal("53300", "sorry, too many clients already"));
     }
@@ -227,6 +234,7 @@ fn enter(
         statement_deadline: None,
         next_check: None,
         is_standby: state.is_standby,
+        visits: shared.frozen.get().cloned(),
         locked_rows: Vec::new(),
     };
     Ok((core, signal))
