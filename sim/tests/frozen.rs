@@ -117,7 +117,8 @@ fn redis_cli(port: u16, words: &[&str]) -> Option<String> {
 #[test]
 fn redis_cli_sees_the_lock_values_of_both_masters() {
     let watched = kept(TWO_MASTERS);
-    let frozen = until(&watched, "violation");
+    // The step at which the old master grants the lock as well.
+    let frozen = until(&watched, "#9");
     let ports = opened(&frozen);
     let (old, new) = (ports["redis-1"], ports["redis-3"]);
     let key = "lock:sku-42";
@@ -138,6 +139,10 @@ fn redis_cli_sees_the_lock_values_of_both_masters() {
         });
         assert_eq!(seen, *value);
     }
+    // An instant earlier the old master has not granted it.
+    let before = opened(&until(&watched, "before-#9"));
+    assert_eq!(Resp::to(before["redis-1"]).ask(&["GET", key]), "$-1\r\n");
+    assert_eq!(Resp::to(before["redis-3"]).text(&["GET", key]), values[1]);
     // A sentinel names the new one.
     let named =
         Resp::to(ports["sentinel-1"]).ask(&["SENTINEL", "get-master-addr-by-name", "mymaster"]);
