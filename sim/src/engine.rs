@@ -5,7 +5,8 @@
 //! clocks, incarnations and keyed draws in [`world`], the [`Host`] of a
 //! simulated node in [`machine`], clocks in [`clock`], the kernels' settings in
 //! [`Kernel`], what faults did in [`touch`], whose turn it is in [`turns`], what third-party
-//! code senses in [`senses`], what messages say to people in [`messages`], whether its I/O crates are ours in [`shims`].
+//! code senses in [`senses`], what messages say to people in [`messages`], whether its I/O crates are ours in [`shims`],
+//! where a run stands still to be looked at in [`standstill`].
 //!
 //! A fault that an engine cannot express is declared ([`Engine::cannot_express`]),
 //! never silently left out.
@@ -19,6 +20,7 @@ pub mod messages;
 pub mod scoped;
 pub mod senses;
 pub mod shims;
+pub mod standstill;
 pub mod touch;
 pub mod turmoil;
 pub mod turns;

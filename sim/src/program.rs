@@ -1,7 +1,7 @@
 //! The command line: what the verbs and flags are, and who does them.
 //!
 //! Order of things: [`arguments`] is the grammar; [`demonstrate`], [`run`], [`hunt`],
-//! [`merge`], [`shrink`], [`explain`], [`report`], [`bench`], [`check`], [`mod@claims`], [`kept`], [`lesson`],
+//! [`merge`], [`shrink`], [`explain`], [`report`], [`bench`], [`frozen`] (a replay that stands still), [`check`], [`mod@claims`], [`kept`], [`lesson`],
 //! [`manual`], [`mod@matrix`], [`serve`], [`serve_plan`] do the verbs, [`wrong`] tells what the grammar refuses, [`sort`] which file is for another verb;
 //! [`plan_source`] finds their plans, [`plan_folder`] is where hunts write; [`say`] prints,
 //! [`progress`] says how far it is; [`exit`]
@@ -14,6 +14,7 @@ mod claims;
 mod demonstrate;
 mod exit;
 mod explain;
+mod frozen;
 mod hunt;
 mod kept;
 mod lesson;

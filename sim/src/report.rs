@@ -10,7 +10,7 @@
 //! [`story`] tells how it came about, [`why`] says why and what to try; [`block`] is
 //! the failure block of a test and of the program, [`table`] the summary of a hunt,
 //! [`mod@demonstration`] what the program shows when it is started alone, [`mod@shrunk`] what shrinking came to, [`mod@explained`] what decided a failure, [`recorded`]
-//! tells of a history that was read from a file, [`timers`] lists those that do not follow
+//! tells of a history that was read from a file, [`mod@standing`] of a world that stands still, [`timers`] lists those that do not follow
 //! a node's clocks, [`json`] is the machine's view; [`html`] is a run as a page, [`perfetto`]
 //! as a trace, [`mermaid`] as a diagram; [`mod@lesson`] tells lessons, as text and as a site; [`mod@matrix`]
 //! tells what came of every lock and family of faults, [`claims`] what came of the sentences of a text.
@@ -29,6 +29,7 @@ pub mod mermaid;
 pub mod perfetto;
 pub mod recorded;
 pub mod shrunk;
+pub mod standing;
 pub mod story;
 pub mod subject;
 pub mod table;

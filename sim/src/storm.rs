@@ -3,7 +3,7 @@
 //! Order of things: [`run`] takes a plan and an engine and gives a [`Run`];
 //! [`scene`] builds the nodes, [`client`] is what they do ([`cancelling`] drops it
 //! half-way, [`beside`] has several buyers do it), [`locks`] what they do it with, [`observe`] writes down what servers see (`drawn` finds out whose it is, of a lock that is not ours), [`conductor`] strikes and ends,
-//! [`anchors`] finds events by name, [`mod@reseed`] tries other futures of one past,
+//! [`anchors`] finds events by name, [`mod@reseed`] tries other futures of one past, [`frozen`] has one stand still to be looked at,
 //! [`place`] tells outsiders where it is, [`watchdog`] ends one that does not come back, [`mod@abreast`] makes several runs at once.
 //! [`builder`] is the door for tests, [`served`] has programs outside in the place of the clients.
 
@@ -19,6 +19,7 @@ pub mod confirm;
 pub mod connections;
 mod drawn;
 pub mod environment;
+pub mod frozen;
 pub mod locks;
 pub mod observe;
 pub mod place;
@@ -140,6 +141,8 @@ struct Manner {
     asides: bool,
     /// The doors of programs outside, which are there instead of clients.
     served: Option<Arc<served::Served>>,
+    /// Where it stands still, or whether that is only to be known.
+    freezing: Option<Arc<frozen::Freezing>>,
 }
 
 fn staged(plan: &Plan, engine: &dyn Engine, factory: &LockFactory, manner: Manner) -> Run {

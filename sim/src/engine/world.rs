@@ -26,6 +26,7 @@ use tokio::task::AbortHandle;
 use super::clock::{ClockChange, Deviation, NodeClock};
 use super::scoped::{Admission, Scoped};
 use super::senses;
+use super::standstill::{Standstill, Stop};
 pub use super::touch::{Touch, TouchListener};
 use super::turns::{TURNS_OF_AN_INSTANT, Turns};
 use crate::draw::Draw;
@@ -79,6 +80,7 @@ pub struct World {
     halted: AtomicBool,
     living_tasks: Arc<AtomicUsize>,
     after_turn: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    standstill: OnceLock<Standstill>,
 }
 
 /// How many worlds there are.
@@ -118,6 +120,7 @@ impl World {
             halted: AtomicBool::new(false),
             living_tasks: Arc::default(),
             after_turn: OnceLock::new(),
+            standstill: OnceLock::new(),
         })
     }
 
@@ -407,9 +410,39 @@ impl World {
         self.halted.store(true, Ordering::Relaxed);
     }
 
-    /// Whether this run cannot go on; [`stuck`](World::stuck) says why.
+    /// Whether the engine is to look why it should stop: this run cannot go on, as
+    /// [`stuck`](World::stuck) says, or is to stand still somewhere.
     pub fn is_halted(&self) -> bool {
         self.halted.load(Ordering::Relaxed)
+    }
+
+    /// Has this run's rests counted, and the run stopped at one of them; before it begins, and
+    /// once.
+    pub fn stand_still(&self, standstill: Standstill) {
+        let _ = self.standstill.set(standstill);
+        // So that the engine looks here at each rest, which it does for no other run.
+        self.halted.store(true, Ordering::Relaxed);
+    }
+
+    /// How many rests of the engine there have been, where they are counted.
+    pub fn rests(&self) -> u64 {
+        self.standstill.get().map_or(0, Standstill::rests)
+    }
+
+    /// The engine is at rest, and was told to [look](World::is_halted): whether it goes on.
+    pub(super) fn at_rest(&self) -> Stop {
+        match (self.stuck(), self.standstill.get()) {
+            (None, Some(standstill)) => standstill.rest(),
+            (why, _) => Stop::Stuck(why.unwrap_or_default()),
+        }
+    }
+
+    /// The run is over, and nothing of it torn down: whoever waits for it to stand still looks.
+    pub(super) fn stand(&self) {
+        if let Some(standstill) = self.standstill.get() {
+            self.on_touch(None);
+            standstill.stand();
+        }
     }
 
     /// Why this run cannot go on, if it cannot: a program panicked, or tasks run for ever

@@ -55,7 +55,8 @@ pub struct ReportArguments {
 }
 
 impl Files {
-    fn is_empty(&self) -> bool {
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
         self.html.is_none() && self.perfetto.is_none() && self.mermaid.is_none()
     }
 

@@ -21,6 +21,7 @@ use super::arguments::{
     RunArguments, StormArguments,
 };
 use super::exit::Failure;
+use super::frozen;
 use super::plan_source::load_any;
 use super::progress::Waiting;
 use super::report::{Files, shown as shown_with_messages};
@@ -81,7 +82,11 @@ pub fn replay(arguments: &ReplayArguments, environment: &Environment) -> Result<
     let arguments = &arguments.within(environment)?;
     let asked = arguments.engine.unwrap_or(EngineArgument::Event);
     arguments.files.check(Some(&arguments.file), None)?;
+    frozen::check(arguments)?;
     let plan = arguments.change.of_file(load_any(&arguments.file)?)?;
+    if let Some(until) = arguments.until {
+        return frozen::stand(&plan, until, arguments.serve);
+    }
     let engine = match asked {
         EngineArgument::Event if environment.engine.is_none() => String::new(),
         other => format!(" --engine {}", other.name()),

@@ -17,6 +17,8 @@ use crate::report::manner::{Charset, Manner};
 use crate::report::subject::Subject;
 use crate::visible::visible;
 
+pub use tell::wrong_event;
+
 /// So many steps has a story at most of which nothing below wants more.
 const MOST_STEPS: usize = 12;
 /// For so many faults that nothing is blamed on there is room; each one more has its step

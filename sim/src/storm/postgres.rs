@@ -11,6 +11,7 @@ use lockstorm::lock::postgres::{Endpoint, schema};
 use lockstorm::stock::sql::{self, SqlStock, SqlStockOptions, Way};
 
 use super::client::{KEY, OTHER_KEY};
+use super::frozen::{Freezing, Window};
 use super::observe::postgres::{ClusterWatch, Crowd, TABLES};
 use super::served::roll::Roll;
 use crate::disk::Disk;
@@ -61,8 +62,14 @@ impl Cluster {
     }
 
     /// Builds the server `name`, whose files are on `disk`.
-    pub fn factory(self: &Arc<Self>, name: &Name, disk: &Disk) -> Factory {
+    pub(super) fn factory(
+        self: &Arc<Self>,
+        name: &Name,
+        disk: &Disk,
+        freezing: &Option<Arc<Freezing>>,
+    ) -> Factory {
         let (cluster, name, disk) = (self.clone(), name.clone(), disk.clone());
+        let freezing = freezing.clone();
         let watch = self.watch.of(name.clone());
         Arc::new(move |host| {
             watch.started();
@@ -71,6 +78,9 @@ impl Cluster {
             let is_first = settings.primary.is_none();
             let server = Server::new(host.clone(), settings, files, watch.clone());
             cluster.controls.enter(name.clone(), server.control());
+            if let Some(freezing) = &freezing {
+                freezing.enter(&name, Window::Postgres(server.control()));
+            }
             let plan = is_first.then(|| cluster.plan.clone());
             let (recorder, name) = (cluster.recorder.clone(), name.clone());
             Box::pin(async move {

@@ -17,6 +17,7 @@ use super::client::Client;
 use super::conductor::{Conductor, Patience, Stop};
 use super::connections::{Connections, Pools};
 use super::drawn::Drawn;
+use super::frozen::{Freezing, Window};
 use super::locks::{self, LockFactory};
 use super::observe::zookeeper::EnsembleWatch;
 use super::observe::{ConductorCell, Namer, RedisWatch, StockWatch};
@@ -89,6 +90,8 @@ struct Scene {
     drawn: Option<Arc<Drawn>>,
     /// Programs outside, in the place of the clients, and who of them holds what.
     served: Option<Outside>,
+    /// Who looks into the servers once they stand still.
+    freezing: Option<Arc<Freezing>>,
     /// Why a node could not even begin.
     failure: Arc<OnceLock<String>>,
 }
@@ -118,7 +121,11 @@ pub(super) fn run(
         // Before anybody else listens: what an event sets off is its future.
         reseed.wait(&recorder, lull.clone());
     }
-    let scene = Scene::of(plan, &world, &recorder, (lull, served), lock_factory);
+    if let Some(freezing) = &manner.freezing {
+        freezing.begin(&world, &recorder);
+    }
+    let with = With { lull, served, freezing: manner.freezing };
+    let scene = Scene::of(plan, &world, &recorder, with, lock_factory);
     let (promises, patience, ends_at_us) = match scene.served {
         // Nothing is known of what they promise, or how patient they are.
         Some(_) => (Promises::default(), Patience::NONE, FOR_EVER_US),
@@ -313,12 +320,19 @@ fn enrolled(plan: &Plan, served: Arc<Served>, world: &Arc<World>, recorder: &Rec
     (served, roll)
 }
 
+/// What a run may have beside its plan.
+struct With {
+    lull: Lull,
+    served: Option<Outside>,
+    freezing: Option<Arc<Freezing>>,
+}
+
 impl Scene {
     fn of(
         plan: &Plan,
         world: &Arc<World>,
         recorder: &Recorder,
-        (lull, served): (Lull, Option<Outside>),
+        with: With,
         lock_factory: &LockFactory,
     ) -> Arc<Scene> {
         let names = plan.topology.nodes().into_iter();
@@ -329,6 +343,7 @@ impl Scene {
         let disks = nodes
             .iter()
             .map(|(node, name)| (*node, Disk::new(disk::Settings::default(), plan.seed.0, name)));
+        let With { lull, served, freezing } = with;
         let roll = served.as_ref().map(|(_, roll)| roll.clone());
         Arc::new(Scene {
             plan: plan.clone(),
@@ -347,6 +362,7 @@ impl Scene {
             lock_factory: lock_factory.clone(),
             drawn: (plan.lock.name == OWN_LOCK.name && served.is_none()).then(Arc::default),
             served,
+            freezing,
             failure: Arc::default(),
         })
     }
@@ -355,11 +371,11 @@ impl Scene {
         if name.starts_with("redis-") {
             self.redis(node, name)
         } else if name.starts_with("sentinel-") {
-            sentinels::factory(&self.plan, name, &self.disks[&node], &self.recorder)
+            sentinels::factory(&self.plan, name, &self.disks[&node], &self.recorder, &self.freezing)
         } else if name.starts_with("zk-") {
             self.zookeeper(node, name)
         } else if name.starts_with("pg-") {
-            self.database.factory(name, &self.disks[&node])
+            self.database.factory(name, &self.disks[&node], &self.freezing)
         } else if name.starts_with("pooler-") {
             self.database.pooler_factory(name)
         } else if name.starts_with("stock-") {
@@ -393,6 +409,7 @@ impl Scene {
             Namer { drawn: self.drawn.clone(), roll: self.roll() },
         ));
         let (recorder, name) = (self.recorder.clone(), name.clone());
+        let freezing = self.freezing.clone();
         Arc::new(move |host| {
             // What it kept it tells once it has read it.
             if persistence == Persistence::none() {
@@ -407,6 +424,9 @@ impl Scene {
                 ..Settings::default()
             };
             let server = Server::new(host, settings, config.clone(), gate.clone(), watch.clone());
+            if let Some(freezing) = &freezing {
+                freezing.enter(&name, Window::Redis(server.window()));
+            }
             let (recorder, name) = (recorder.clone(), name.clone());
             Box::pin(async move { ended(&recorder, &name, server.run().await) })
         })
@@ -424,11 +444,15 @@ impl Scene {
         let ensemble = zookeeper::Ensemble::of(me, &hosts);
         let (disk, watch) = (self.disks[&node].clone(), self.ensemble.of(name.clone()));
         let (recorder, name) = (self.recorder.clone(), name.clone());
+        let freezing = self.freezing.clone();
         Arc::new(move |host| {
             watch.started();
             let files = disk.mount(&host);
             let (settings, ensemble) = (settings.clone(), ensemble.clone());
             let server = zookeeper::Server::new(host, settings, ensemble, files, watch.clone());
+            if let Some(freezing) = &freezing {
+                freezing.enter(&name, Window::Zookeeper(server.window()));
+            }
             let (recorder, name) = (recorder.clone(), name.clone());
             Box::pin(async move { ended(&recorder, &name, server.run().await) })
         })

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::frozen::{Freezing, Window};
 use super::observe::SentinelWatch;
 use super::scene::REDIS_PORT;
 use crate::disk::Disk;
@@ -23,13 +24,22 @@ pub const MASTER_NAME: &str = "mymaster";
 const FAILOVER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Builds the sentinel `name`, which keeps what it writes down on `disk`.
-pub(super) fn factory(plan: &Plan, name: &Name, disk: &Disk, recorder: &Recorder) -> Factory {
+pub(super) fn factory(
+    plan: &Plan,
+    name: &Name,
+    disk: &Disk,
+    recorder: &Recorder,
+    freezing: &Option<Arc<Freezing>>,
+) -> Factory {
     let watch = Arc::new(SentinelWatch::new(name.clone(), recorder.clone()));
     let mut settings = settings(plan, name);
     settings.keeping = Keeping::Disk(disk.clone());
-    let (recorder, name) = (recorder.clone(), name.clone());
+    let (recorder, name, freezing) = (recorder.clone(), name.clone(), freezing.clone());
     Arc::new(move |host| {
         let sentinel = Sentinel::new(host, settings.clone(), watch.clone());
+        if let Some(freezing) = &freezing {
+            freezing.enter(&name, Window::Sentinel(sentinel.window()));
+        }
         let (recorder, name) = (recorder.clone(), name.clone());
         Box::pin(async move {
             if let Err(error) = sentinel.run().await {

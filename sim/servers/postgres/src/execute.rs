@@ -86,6 +86,10 @@ impl Session {
     /// Locks the tables of a plan. False: it is of another version of the catalogue, and
     /// must be made anew.
     pub(crate) async fn lock_tables(&mut self, plan: &Plan) -> SqlResult<bool> {
+        if plan.writes {
+            // Before its tables are waited for.
+            self.core.may_change(command_name(plan))?;
+        }
         let scope = Scope::Transaction(self.core.depth());
         for (table, mode) in &plan.tables {
             self.lock(Tag::Relation(*table), *mode, scope).await?;
@@ -161,6 +165,7 @@ impl Session {
     }
 
     async fn lock_named(&mut self, tables: &[u32], mode: u8, nowait: bool) -> SqlResult<()> {
+        self.core.may_change("LOCK TABLE")?;
         let scope = Scope::Transaction(self.core.depth());
         if mode > super::locks::ROW_EXCLUSIVE {
             let is_standby = self.core.is_standby;

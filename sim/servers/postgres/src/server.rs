@@ -69,6 +69,33 @@ impl Control {
         self.0.lock().wal.timeline
     }
 
+    /// From now on it is only looked at, by [visitors](Control::visit): its world stands still at
+    /// this `instant`, a clause for people (`behind event 834`).
+    pub fn freeze(&self, instant: &str) {
+        let _ = self.0.frozen.set(instant.into());
+    }
+
+    /// Serves a visitor until either side ends it. Writes are refused with 25006, whatever waits
+    /// with 55P03.
+    pub async fn visit(self, stream: Stream) {
+        session::serve(self.0, stream).await;
+    }
+
+    /// Whether the server has ended, by itself or with its program.
+    pub fn is_over(&self) -> bool {
+        self.0.is_over()
+    }
+
+    /// Whether it has read its log, and takes clients.
+    pub fn is_ready(&self) -> bool {
+        self.0.lock().is_ready
+    }
+
+    /// How many standbys follow it, by its own account.
+    pub fn standbys(&self) -> usize {
+        self.0.lock().standbys.len()
+    }
+
     /// How many sessions it has.
     pub fn sessions(&self) -> usize {
         self.0.lock().backends.len()

@@ -84,6 +84,8 @@ pub(crate) struct Core {
     /// What the statement has made on its way to its result.
     pub(crate) made_bytes: usize,
     pub(crate) is_standby: bool,
+    /// It looks at a world that stands still, there: nothing is changed, and nothing waited for.
+    pub(crate) visits: Option<Arc<str>>,
     /// The rows of observed tables that the transaction locks.
     pub(crate) locked_rows: Vec<(RelationId, TupleId)>,
 }
@@ -157,6 +159,7 @@ impl Core {
 
     /// Refuses what changes data where only reading is allowed.
     pub(crate) fn may_write(&self, command: &str) -> SqlResult<()> {
+        self.may_change(command)?;
         let is_read_only = self.transaction.as_ref().is_some_and(|one| one.read_only);
         if self.is_standby || is_read_only {
             let told = format!("cannot execute {command} in a read-only transaction");
@@ -165,7 +168,15 @@ impl Core {
         Ok(())
     }
 
+    /// Refuses what others would see, from who only visits.
+    pub(crate) fn may_change(&self, command: &str) -> SqlResult<()> {
+        let Some(instant) = &self.visits else { return Ok(()) };
+        let told = format!("cannot execute {command}: lockstorm: the world stands still {instant}");
+        Err(SqlError::new("25006", told).hint("It is there to be read; nothing is written."))
+    }
+
     pub(crate) fn notify(&mut self, channel: &str, payload: &str) -> SqlResult<()> {
+        self.may_change("NOTIFY")?;
         if payload.len() >= 8000 {
             return Err(SqlError::new("22023", "payload string too long"));
         }

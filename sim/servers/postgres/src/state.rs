@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use lockstorm::Host;
@@ -41,6 +41,8 @@ pub(crate) struct Shared {
     standby: AtomicBool,
     /// Of a standby: it is to become a primary.
     promoting: AtomicBool,
+    /// Where its world stands still, as a clause for people, once it does.
+    pub(crate) frozen: OnceLock<Arc<str>>,
 }
 
 impl Shared {
@@ -61,6 +63,7 @@ impl Shared {
             tasks: Mutex::new(Some(BTreeMap::new())),
             standby: AtomicBool::new(false),
             promoting: AtomicBool::new(false),
+            frozen: OnceLock::new(),
         })
     }
 
@@ -117,6 +120,11 @@ impl Shared {
             }
         });
         tasks.insert(id, task);
+    }
+
+    /// Whether the server has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
     /// Ends every task of this server.

@@ -316,6 +316,18 @@ fn fail_transaction(
     [b"EXECABORT Transaction discarded because of: ", reason].concat().into()
 }
 
+/// Answers a command that is not run with this error; a transaction around it fails.
+pub(super) fn refuse_unrun(
+    state: &mut State,
+    client: &mut Client,
+    arguments: Arguments<'_>,
+    error: &str,
+    reply: &mut ReplyEncoder,
+) {
+    let failure = fail_transaction(state, client, arguments, error.to_owned().into());
+    reply.error(&failure.0);
+}
+
 /// Runs the command of a client that waited for `key`, now that something is under it. False:
 /// it was not enough. The reply is mailed.
 pub(super) fn run_again(

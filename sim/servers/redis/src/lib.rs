@@ -12,7 +12,8 @@
 //! - `state`: what is in memory, under one mutex; `keyspace`, `script`, `rdb`: parts of it.
 //! - [`Persistence`] (in `persistence`): what is kept on the machine's disk.
 //! - `pubsub`, `blocking`: who listens, who waits; `statistics`: what is counted of commands.
-//! - `command`: the commands; `connection`: one client; `replication`: masters and replicas.
+//! - `command`: the commands; `connection`: one client; `replication`: masters and replicas;
+//!   `frozen`: a server whose world stands still, as visitors see it.
 //!
 //! It is not a cluster: who becomes master is decided elsewhere, as in Redis.
 
@@ -20,6 +21,7 @@ mod blocking;
 pub mod codec;
 mod command;
 mod connection;
+mod frozen;
 mod gate;
 mod glob;
 mod keyspace;
@@ -35,6 +37,7 @@ mod settings;
 mod state;
 mod statistics;
 
+pub use frozen::{Kept, Standing, Window};
 pub use gate::ReplicationGate;
 pub use persistence::{AppendFsync, Persistence, SAVE_RULES, SaveRule};
 pub use server::Server;

@@ -54,7 +54,7 @@ pub(super) struct Replica {
 }
 
 impl Replica {
-    fn held_bytes(&self) -> u64 {
+    pub(super) fn held_bytes(&self) -> u64 {
         (self.output.len() + self.in_hand) as u64
     }
 

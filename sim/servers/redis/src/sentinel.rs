@@ -13,7 +13,7 @@
 //! Order of things: settings and observer; `bounds` is what others may tell it; `core` is the state machine, in `instance`,
 //! `link`, `watch`, `election`, `failover`, `refresh` and `hello`; `configuration` is
 //! what outlives a restart; `wire` carries connections to servers and sentinels, `service`
-//! those of clients, who say what is in `command`.
+//! those of clients, who say what is in `command`; `frozen` is a sentinel whose world stands still.
 //!
 //! What it is not: it runs no notification scripts and knows no passwords, and of two
 //! masters that share sentinels it keeps connections for each.
@@ -24,6 +24,7 @@ mod configuration;
 mod core;
 mod election;
 mod failover;
+mod frozen;
 mod hello;
 mod instance;
 mod link;
@@ -50,6 +51,7 @@ use instance::Ms;
 use service::Clients;
 
 pub use configuration::{Keeping, Memory};
+pub use frozen::Window;
 
 /// Where sentinels listen.
 pub const PORT: u16 = 26_379;
@@ -195,12 +197,18 @@ pub struct Sentinel {
     host: Host,
     settings: Settings,
     observer: Arc<dyn SentinelObserver>,
+    window: Window,
 }
 
 impl Sentinel {
     /// A sentinel on `host`, watched by `observer`.
     pub fn new(host: Host, settings: Settings, observer: Arc<dyn SentinelObserver>) -> Self {
-        Sentinel { host, settings, observer }
+        Sentinel { host, settings, observer, window: Window::default() }
+    }
+
+    /// What is seen of it when its world stands still.
+    pub fn window(&self) -> Window {
+        self.window.clone()
     }
 
     /// Watches, votes, fails over and answers until it is dropped; its tasks end with it.
@@ -219,7 +227,9 @@ impl Sentinel {
     pub async fn run_on(mut self, listener: Listener) -> io::Result<()> {
         self.settings.port = listener.port();
         let (storage, kept) = Storage::open(&self.settings.keeping, &self.host).await?;
+        let window = self.window.clone();
         let shared = Shared::new(self, storage, kept.as_deref());
+        window.open(&shared);
         let _end = EndOnDrop(shared.clone());
         shared.settle().await;
         let mut timer = pin!(keep_time(shared.clone()));
@@ -281,7 +291,7 @@ impl State {
 
 impl Shared {
     fn new(sentinel: Sentinel, storage: Storage, kept: Option<&str>) -> Arc<Self> {
-        let Sentinel { host, settings, observer } = sentinel;
+        let Sentinel { host, settings, observer, .. } = sentinel;
         let now = wall_ms(&host);
         let drawn = settings.id.clone().unwrap_or_else(|| super::state::random_id(&host));
         let random = Box::new({

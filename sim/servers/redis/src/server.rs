@@ -11,6 +11,7 @@ use lockstorm::host::{Listener, Stream};
 
 use super::command::expire_due;
 use super::connection;
+use super::frozen::Window;
 use super::gate::ReplicationGate;
 use super::observe::{Observer, Unobserved};
 use super::persistence::{self, load};
@@ -60,6 +61,11 @@ impl Server {
     pub fn alone(host: Host) -> Server {
         let (settings, config) = (Settings::default(), ConfigFile::new());
         Server::new(host, settings, config, ReplicationGate::new(), Arc::new(Unobserved))
+    }
+
+    /// What is seen of it when its world stands still.
+    pub fn window(&self) -> Window {
+        Window::of(self.0.clone())
     }
 
     /// Serves until dropped, or until it is shut down. Dropping the future ends every

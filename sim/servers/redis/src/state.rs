@@ -115,6 +115,11 @@ impl Shared {
         }
     }
 
+    /// Whether the server has ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
     /// Ends every task of this server.
     pub(super) fn end(&self) {
         let tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -198,6 +203,8 @@ pub(super) struct State {
     pub(super) allows_all_in_scripts: bool,
     /// What is counted of commands and errors.
     pub(super) statistics: Statistics,
+    /// The world stands still: what is said to whoever would change something.
+    pub(super) frozen: Option<Box<str>>,
 }
 
 impl State {
@@ -223,6 +230,7 @@ impl State {
             busy: None,
             allows_all_in_scripts: false,
             statistics: Statistics::default(),
+            frozen: None,
         }
     }
 

@@ -91,7 +91,8 @@ enum Event {
 }
 
 /// The end of a connection.
-struct Closed;
+#[derive(Debug)]
+pub(super) struct Closed;
 
 struct Connection {
     shared: Arc<Shared>,
@@ -363,7 +364,7 @@ fn request(shared: &Shared, state: &mut State, id: u64, frame: Bytes) -> Result<
 
 /// A reply without a body, outside of the order of requests. One to a kind that there is not
 /// carries the number that a request has before it is prepared (`UnimplementedRequestProcessor`).
-fn say(shared: &Shared, state: &mut State, id: u64, xid: i32, code: Code) {
+pub(super) fn say(shared: &Shared, state: &mut State, id: u64, xid: i32, code: Code) {
     let zxid = if code == Code::UNIMPLEMENTED { -1 } else { 0 };
     let mut frame = Writer::new();
     frame.int(xid).long(zxid).int(code.0);
@@ -373,7 +374,7 @@ fn say(shared: &Shared, state: &mut State, id: u64, xid: i32, code: Code) {
 }
 
 /// `addauth`: a password for access lists, or an address.
-fn authenticate(
+pub(super) fn authenticate(
     shared: &Shared,
     state: &mut State,
     id: u64,

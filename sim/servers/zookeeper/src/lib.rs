@@ -31,6 +31,7 @@
 //! - `pipeline`: from a request to its reply, with `prepare`, `read`, `reply`.
 //! - `store`, `snapshot`, `logger`: the disk.
 //! - `connection`, `words`: one client. `ensemble`: elections, leaders, followers.
+//! - `frozen`: a server whose world stands still, as visitors see it.
 //!
 //! It is not a quorum with weights or observers, and members do not change.
 
@@ -39,6 +40,7 @@ pub mod code;
 pub mod codec;
 mod connection;
 mod ensemble;
+mod frozen;
 mod logger;
 pub mod observe;
 pub mod path;
@@ -58,6 +60,7 @@ mod tree;
 mod watch;
 mod words;
 
+pub use frozen::{Kept, Standing, Window};
 pub use server::{Listeners, Peers, Server};
 pub use settings::{
     Bugs, CLIENT_PORT, ELECTION_PORT, Ensemble, Member, QUORUM_PORT, ServerId, Settings,

@@ -11,6 +11,7 @@ use lockstorm::Host;
 use lockstorm::host::Listener;
 
 use super::code::kind;
+use super::frozen::Window;
 use super::observe::{Observation, Observer, Unobserved, Znode};
 use super::pipeline::{self, Request};
 use super::session::Tracker;
@@ -79,6 +80,11 @@ impl Server {
     pub fn alone(host: Host, files: Files) -> Server {
         let ensemble = Ensemble::alone(super::CLIENT_PORT);
         Server::new(host, Settings::default(), ensemble, files, Arc::new(Unobserved))
+    }
+
+    /// What is seen of it when its world stands still.
+    pub fn window(&self) -> Window {
+        Window::of(self.0.clone())
     }
 
     /// Serves until dropped. Dropping the future ends every connection, and with it whatever

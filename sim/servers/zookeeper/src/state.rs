@@ -123,6 +123,11 @@ impl Shared {
         }
     }
 
+    /// Whether the server has ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
     /// Ends every task of this server.
     pub(super) fn end(&self) {
         let tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();

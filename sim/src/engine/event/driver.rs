@@ -34,6 +34,7 @@ use super::control::EventControl;
 use super::core::{Core, EventSubstrate, Step, Tokio};
 use super::readiness::Readiness;
 use super::strangers::EVENT_INTERVAL;
+use crate::engine::standstill::Stop;
 #[cfg(tokio_unstable)]
 use crate::engine::turns::TURNS_OF_AN_INSTANT;
 use crate::engine::world::{NodeId, panic_message};
@@ -104,6 +105,7 @@ pub(super) fn drive(core: &Arc<Core>, stage: Stage, manner: &Manner) {
     if let Err(payload) = result {
         core.get_stuck(panic_message(&*payload));
     }
+    core.world.stand();
     // Tasks are dropped with the runtime and may still reach for the core, so it
     // must stand until then; the sentinel belongs to the runtime and must go first.
     *driver.sentinel.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -173,8 +175,11 @@ impl Driver {
         self.polls.store(0, Ordering::Relaxed);
         while !self.core.is_finished() {
             if self.core.world.is_halted() {
-                let why = self.core.world.stuck();
-                return self.core.get_stuck(why.unwrap_or_default());
+                match self.core.world.at_rest() {
+                    Stop::No => {}
+                    Stop::Stand => return self.core.finish(),
+                    Stop::Stuck(why) => return self.core.get_stuck(why),
+                }
             }
             if let Some(may_be_ready) = self.core.execute_due() {
                 if self.steps.fetch_add(1, Ordering::Relaxed) >= STEPS_OF_AN_INSTANT {

@@ -8,6 +8,7 @@ use lockstorm_sim::plan::file::setting::settable;
 use lockstorm_sim::plan::keys::{Key, SECTIONS};
 use lockstorm_sim::plan::{Draws, Fence, Plan, Seed, scenario};
 use lockstorm_sim::storm::environment::Environment;
+use lockstorm_sim::storm::frozen::Until;
 
 use super::values::{DrawsArgument, EngineArgument, FenceArgument, Format, key_and_value};
 use crate::program::exit::Failure;
@@ -224,6 +225,15 @@ impl RunArguments {
 pub struct ReplayArguments {
     /// A plan file, a seed file, or a capsule (`storm1:…`).
     pub file: PathBuf,
+    /// Stop the world there and tell how it stands: `violation` (the instant before it), a step of
+    /// the story such as `#9`, an event's number as in JSON, `before-` either, a finding such as
+    /// `double-grant` (the instant before it), or `end`.
+    #[arg(long, value_name = "EVENT")]
+    pub until: Option<Until>,
+    /// Then open every simulated server on a TCP port of this machine, to be read with redis-cli,
+    /// psql or zkCli, until interrupted. Nothing is written, and no time passes.
+    #[arg(long)]
+    pub serve: bool,
     /// What is not as the file has it.
     #[command(flatten)]
     pub change: ChangeArguments,

@@ -382,6 +382,13 @@ fn second_grant(history: &History, finding: &Finding) -> Option<EventId> {
     applied.or_else(|| finding.events.last().copied())
 }
 
+/// The event that made a finding: of a unit sold more than once, its second sale.
+pub fn wrong_event(history: &History, finding: &Finding) -> Option<EventId> {
+    let mut wrong = BTreeMap::new();
+    mark_finding(history, finding, &mut wrong);
+    wrong.keys().next().copied()
+}
+
 /// Notes what is wrong with which event of a finding.
 fn mark_finding(history: &History, finding: &Finding, wrong: &mut BTreeMap<EventId, &'static str>) {
     let owners = || finding.parties.iter().map(|party| party.owner.as_str());

@@ -30,9 +30,11 @@ impl Environment<'_> {
             }
             Function::BackendPid => Value::Int(self.core.pid.into()),
             Function::TerminateBackend | Function::CancelBackend => {
+                self.core.may_change("pg_terminate_backend() or pg_cancel_backend()")?;
                 self.signal(function, arguments[0].int())
             }
             Function::TransactionId => {
+                self.core.may_change("txid_current()")?;
                 Value::Int(self.core.top_xid(self.shared, self.state) as i64)
             }
             Function::TransactionIdIfAssigned => {
@@ -41,6 +43,7 @@ impl Environment<'_> {
                 xid.map_or(Value::Null, |xid| Value::Int(xid as i64))
             }
             Function::AdvisoryLock { shared, of_transaction, tries } => {
+                self.core.may_change("pg_advisory_lock()")?;
                 return self.advisory_lock(arguments, shared, of_transaction, tries);
             }
             Function::AdvisoryUnlock { shared } => self.advisory_unlock(arguments, shared),
@@ -88,6 +91,7 @@ impl Environment<'_> {
             }
             Function::IsInRecovery => Value::Bool(self.state.is_standby),
             Function::Promote => {
+                self.core.may_change("pg_promote()")?;
                 if !self.state.is_standby {
                     let told = "recovery is not in progress";
                     let hint = "Recovery control functions can only be executed during recovery.";

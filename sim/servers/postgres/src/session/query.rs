@@ -159,7 +159,7 @@ impl Session {
             | Statement::Delete(_) => costs.write,
             _ => costs.other,
         };
-        if cost.is_zero() {
+        if cost.is_zero() || self.core.visits.is_some() {
             return;
         }
         let now = self.shared.host.monotonic();
@@ -529,6 +529,7 @@ impl Session {
     }
 
     async fn maintain(&mut self, tag: &str) -> SqlResult<()> {
+        self.core.may_change(tag)?;
         match tag {
             "CHECKPOINT" => {
                 let shared = self.shared.clone();

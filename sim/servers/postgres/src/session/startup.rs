@@ -62,10 +62,16 @@ pub(super) async fn begin(shared: &Arc<Shared>, mut stream: Stream) -> Begun {
         _ => return Begun::Over,
     };
     let connect = shared.settings.costs.connect;
-    if !connect.is_zero() {
+    let frozen = shared.frozen.get();
+    if !connect.is_zero() && frozen.is_none() {
         shared.host.sleep(connect).await;
     }
     let replication = parameters.iter().find(|(name, _)| name == "replication");
+    if let (Some(_), Some(instant)) = (replication, frozen) {
+        let told = format!("lockstorm: the world stands still {instant}; nobody follows it");
+        refuse(&mut stream, &SqlError::fatal("55000", told)).await;
+        return Begun::Over;
+    }
     if replication.is_some() {
         let named = parameters.into_iter().find(|(name, _)| name == "application_name");
         let name = named.map_or_else(|| "walreceiver".to_owned(), |(_, name)| name);
@@ -184,7 +190,8 @@ fn enter(
         let told = "the database system is starting up";
         return Err(SqlError::fatal("57P03", told));
     }
-    if state.backends.len() >= shared.settings.max_connections {
+    let is_visit = shared.frozen.get().is_some();
+    if state.backends.len() >= shared.settings.max_connections && !is_visit {
         return Err(too_many(shared, stream));
     }
     parameters.fix("session_authorization", &user);
@@ -239,6 +246,7 @@ fn enter(
         next_check: None,
         made_bytes: 0,
         is_standby: state.is_standby,
+        visits: shared.frozen.get().cloned(),
         locked_rows: Vec::new(),
     };
     Ok((core, signal))

@@ -39,6 +39,11 @@ impl Session {
     /// When the statement is cancelled, its time is over, or the session is to end.
     pub(crate) async fn pause(&mut self, until: Option<Duration>) -> SqlResult<()> {
         self.check_interrupts()?;
+        if let Some(instant) = &self.core.visits {
+            let told = format!("lockstorm: the world stands still {instant}");
+            let hint = "What this waits for does not come while no time passes.";
+            return Err(SqlError::new("55P03", told).hint(hint));
+        }
         let now = self.shared.host.monotonic();
         let interval = self.core.parameters.time("client_connection_check_interval");
         if let Some(interval) = interval

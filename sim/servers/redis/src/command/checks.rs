@@ -79,6 +79,9 @@ pub(in super::super) fn check_write(shared: &Shared, state: &State, client: &Cli
         }
         return Ok(());
     }
+    if let Some(refusal) = &state.frozen {
+        return Err(refusal.to_string().into());
+    }
     if let Some(refusal) = state.kept.refusal() {
         return Err(refusal.into());
     }

@@ -144,8 +144,8 @@ fn remove_expired(
 }
 
 impl Call<'_> {
-    /// Whether this key's time has come. On a master it is deleted then; on a
-    /// replica clients do not see it, and its master's commands always do.
+    /// Whether this key's time has come. On a master it is deleted then, unless the world stands
+    /// still; on a replica clients do not see it, and its master's commands always do.
     fn is_expired(&mut self, key: &[u8]) -> bool {
         let database = self.client.database;
         let entry = self.state.databases[database].get(key);
@@ -157,6 +157,9 @@ impl Call<'_> {
         }
         if self.state.is_replica() {
             return self.client.origin != Origin::Master;
+        }
+        if self.state.frozen.is_some() {
+            return true;
         }
         remove_expired(self.shared, self.state, Some(self.client), database, key, self.pending);
         true

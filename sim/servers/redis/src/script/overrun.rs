@@ -30,7 +30,8 @@ impl Engine {
         is_function: bool,
         has_written: bool,
     ) -> Outcome {
-        if !call.may_block || call.client.origin == Origin::Master {
+        let goes_on = call.may_block && call.state.frozen.is_none();
+        if !goes_on || call.client.origin == Origin::Master {
             return Err(NO_END.into());
         }
         let mut text = b"ERR Script killed by user with SCRIPT KILL...".to_vec();

@@ -20,7 +20,7 @@ use crate::glob;
 const MAX_CLIENTS: usize = 10_000;
 
 /// A sentinel's clients send short commands: more is hostile.
-const LIMITS: RequestLimits =
+pub(super) const LIMITS: RequestLimits =
     RequestLimits { arguments: 1_024, argument_bytes: 16 * 1024, buffered_bytes: 64 * 1024 };
 
 /// How much may wait for a client that does not read, bytes; then it is closed.
@@ -83,7 +83,7 @@ impl Client {
 pub(super) struct Clients {
     pub(super) all: BTreeMap<u64, Client>,
     last_id: u64,
-    is_closed: bool,
+    pub(super) is_closed: bool,
 }
 
 impl Clients {
@@ -116,7 +116,7 @@ impl Clients {
     }
 
     /// The new client's id; `None`: there are too many.
-    fn enter(&mut self, address: SocketAddr) -> Option<u64> {
+    pub(super) fn enter(&mut self, address: SocketAddr) -> Option<u64> {
         if self.is_closed || self.all.len() >= MAX_CLIENTS {
             return None;
         }
