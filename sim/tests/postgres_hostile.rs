@@ -5,6 +5,7 @@
 
 mod postgres_support;
 
+use std::sync::{Mutex, Once};
 use std::time::Duration;
 
 use lockstorm_sim::disk::{self, Disk};
@@ -19,6 +20,7 @@ const MIB: usize = 1 << 20;
 const STARTUP: &[u8] = b"\x00\x00\x00\x17\x00\x03\x00\x00user\0postgres\0\0";
 
 async fn start(settings: Settings) -> Ours {
+    watch_panics();
     Ours::start_on(Disk::new(disk::Settings::default(), 0, "pg-1"), settings).await
 }
 
@@ -154,8 +156,30 @@ fn hostile(draw: &mut Draw) -> Vec<u8> {
     bytes
 }
 
-/// All tests here share a process. One statement of 16 MiB took 2.3 GB once.
-fn assert_small() {
+/// Where the server panicked. A task that does so ends, and nobody else would notice.
+static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Has every panic but the tests' own remembered.
+fn watch_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let tell = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let place = panic.location().map(ToString::to_string).unwrap_or_default();
+            if !place.contains("tests/postgres_") {
+                PANICS.lock().unwrap().push(place);
+            }
+            tell(panic);
+        }));
+    });
+}
+
+/// It serves a new client, has never panicked, and is small. All tests here share a process; one
+/// statement of 16 MiB took 2.3 GB once.
+async fn assert_unharmed(ours: &Ours) {
+    let client = connect(ours.port).await;
+    assert_eq!(told(&client, "SELECT 1").await, "(1) #1");
+    assert_eq!(*PANICS.lock().unwrap(), [""; 0]);
     let peak = peak_bytes().unwrap_or(0);
     assert!(peak < 1_000 * MIB, "the process has had {peak} bytes");
 }
@@ -186,7 +210,7 @@ fn hostile_bytes_end_a_connection_and_nothing_else() {
             "(0) #1"
         );
         assert_eq!(ours.control.sessions(), 1);
-        assert_small();
+        assert_unharmed(&ours).await;
     });
 }
 
@@ -226,6 +250,7 @@ fn a_message_beyond_the_limit_is_refused_by_its_length() {
         let endless = endless.escape_ascii().to_string();
         assert!(endless.contains("invalid length of startup packet"), "{endless}");
         assert!(try_connect(ours.port).await.is_some());
+        assert_unharmed(&ours).await;
     });
 }
 
@@ -257,6 +282,7 @@ fn a_statement_whose_result_is_larger_than_the_server_keeps_is_refused() {
             assert_eq!(found, much, "{statement}");
         }
         assert_eq!(told(&client, "SELECT count(*) FROM t").await, "(900) #1");
+        assert_unharmed(&ours).await;
     });
 }
 
@@ -285,7 +311,7 @@ fn a_statement_that_makes_more_than_the_server_has_is_refused_on_its_way() {
         let entries = "54011 target lists can have at most 1664 entries: no detail";
         assert_eq!(complaint(&client, &wider).await, entries);
         assert_eq!(told(&client, "SELECT count(*) FROM t").await, "(0) #1");
-        assert_small();
+        assert_unharmed(&ours).await;
     });
 }
 
@@ -321,6 +347,7 @@ fn tables_grow_to_the_limit_and_no_further() {
         for _ in 0..5 {
             assert_eq!(complaint(&client, insert).await, "");
         }
+        assert_unharmed(&ours).await;
     });
 }
 
@@ -329,7 +356,7 @@ fn giant_statements_are_read_or_refused_in_words() {
     let tokens = "53200 out of memory: The simulated server reads statements of at most 1000000 \
                   tokens.";
     on_tokio(async {
-        let ours = Ours::start().await;
+        let ours = start(Settings::default()).await;
         let client = connect(ours.port).await;
         let list = |count: usize| format!("SELECT 1 IN ({}1)", "0,".repeat(count));
         assert_eq!(told(&client, &list(100_000)).await, "(t) #1");
@@ -359,14 +386,14 @@ fn giant_statements_are_read_or_refused_in_words() {
         assert_eq!(refused.as_db_error().unwrap().detail(), Some("Too many prepared statements."));
         drop(kept);
         assert_eq!(told(&client, "SELECT 1").await, "(1) #1");
-        assert_small();
+        assert_unharmed(&ours).await;
     });
 }
 
 #[test]
 fn deep_statements_are_refused() {
     on_tokio(async {
-        let ours = Ours::start().await;
+        let ours = start(Settings::default()).await;
         let client = connect(ours.port).await;
         let deep = format!("SELECT {}1{}", "(".repeat(100_000), ")".repeat(100_000));
         assert_eq!(told(&client, &deep).await, "54001");
@@ -376,6 +403,7 @@ fn deep_statements_are_refused() {
         assert_eq!(told(&client, &many).await, "(t) #1");
         let nots = format!("SELECT {}true", "NOT ".repeat(100_000));
         assert_eq!(told(&client, &nots).await, "54001");
+        assert_unharmed(&ours).await;
     });
 }
 
@@ -383,7 +411,7 @@ fn deep_statements_are_refused() {
 #[test]
 fn the_connection_too_many_is_refused_as_a_real_server_refuses_it() {
     on_tokio(async {
-        let (ours, real) = (Ours::start().await, Real::start().await);
+        let (ours, real) = (start(Settings::default()).await, Real::start().await);
         let ports = [Some(ours.port), real.as_ref().map(|real| real.port)];
         for port in ports.into_iter().flatten() {
             let mut config = tokio_postgres::Config::new();
@@ -407,5 +435,9 @@ fn the_connection_too_many_is_refused_as_a_real_server_refuses_it() {
             assert_eq!(told, ("FATAL", "53300", "sorry, too many clients already"));
             assert_eq!(held.len(), 100);
         }
+        while ours.control.sessions() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_unharmed(&ours).await;
     });
 }
