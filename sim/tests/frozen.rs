@@ -60,8 +60,7 @@ fn opened(frozen: &Frozen) -> BTreeMap<String, u16> {
                 let listener = Host::tokio_at(name.to_string(), HERE).listen(0).await.unwrap();
                 told.send((name.to_string(), listener.port())).unwrap();
                 doors.push(tokio::spawn(async move {
-                    loop {
-                        let visitor = listener.accept().await.unwrap();
+                    while let Ok(visitor) = listener.accept().await {
                         tokio::spawn(window.clone().serve(visitor));
                     }
                 }));
@@ -139,6 +138,9 @@ fn redis_cli_sees_the_lock_values_of_both_masters() {
         });
         assert_eq!(seen, *value);
     }
+    // While the old master was cut off, that is told of it.
+    let cut = standing(&watched, &until(&watched, "#4"), &Manner::of(Charset::Unicode));
+    assert!(cut.contains("redis-1     cut  master") && cut.contains("Faults at work"), "{cut}");
     // An instant earlier the old master has not granted it.
     let before = opened(&until(&watched, "before-#9"));
     assert_eq!(Resp::to(before["redis-1"]).ask(&["GET", key]), "$-1\r\n");
