@@ -60,8 +60,7 @@ fn opened(frozen: &Frozen) -> BTreeMap<String, u16> {
                 let listener = Host::tokio_at(name.to_string(), HERE).listen(0).await.unwrap();
                 told.send((name.to_string(), listener.port())).unwrap();
                 doors.push(tokio::spawn(async move {
-                    loop {
-                        let visitor = listener.accept().await.unwrap();
+                    while let Ok(visitor) = listener.accept().await {
                         tokio::spawn(window.clone().serve(visitor));
                     }
                 }));
@@ -370,6 +369,8 @@ fn a_world_that_stands_is_told() {
     let watched = kept(TWO_MASTERS);
     let manner = Manner::of(Charset::Unicode);
     insta::assert_snapshot!(standing(&watched, &until(&watched, "violation"), &manner));
+    // While the old master is cut off, and a client stands still.
+    insta::assert_snapshot!(standing(&watched, &until(&watched, "#4"), &manner));
     let crashed = kept("known-unsafe/redis-failover-cut-and-machine-crash-001.toml");
     insta::assert_snapshot!(standing(&crashed, &until(&crashed, "violation"), &manner));
 }

@@ -117,8 +117,11 @@ fn place(text: &mut Text<'_>, watched: &Watched, frozen: &Frozen) {
 
 /// An event with its number and time.
 fn told(event: &Event) -> String {
-    let name = names::name(event).unwrap_or_else(|| format!("something at {}", event.node));
-    format!("event {} at {}: {name}", event.id.0, Micros(event.at_us))
+    let head = format!("event {} at {}", event.id.0, Micros(event.at_us));
+    match names::name(event) {
+        Some(name) => format!("{head}: {name}"),
+        None => format!("{head}, at {}", event.node),
+    }
 }
 
 fn row(frozen: &Frozen, name: &Name) -> Row {
@@ -290,14 +293,10 @@ fn holders(text: &mut Text<'_>, watched: &Watched, frozen: &Frozen) {
     }
     for grant in held {
         let believes = grant.belief.is_some_and(|belief| belief.contains(moment));
-        let ends = grant.promise.iter().find(|piece| piece.contains(moment)).map(|piece| piece.to);
-        let promised = match ends {
-            None => "is not promised it".to_owned(),
-            Some(Moment::NEVER) => "is promised it".to_owned(),
-            Some(to) => {
-                format!("is promised it for {} more", Micros(to.at_us.saturating_sub(now_us)))
-            }
-        };
+        // For how long is not told here: that the holder will give it back is the future's, and
+        // the lease that is left stands beside the record.
+        let promised =
+            if grant.is_promised(moment) { "is promised it" } else { "is not promised it" };
         let believes = if believes { "believes to hold it" } else { "does not believe to hold it" };
         let (owner, key) = (&grant.owner, &grant.key);
         text.folded(2, &format!("{owner} of {key}: {promised}, {believes}"));
