@@ -162,6 +162,7 @@ fn the_site_is_whole_and_asks_for_nothing_else() {
         for asks in ["<script", " src=", "http://", "https://", "@import", "url("] {
             assert!(!text.contains(asks), "{name}: {asks}");
         }
+        assert!(!text.contains('`'), "{name}: a sign of code that is none");
         let is_zh = name.ends_with(".zh.html");
         assert!(text.contains(if is_zh { "<html lang=\"zh-CN\">" } else { "<html lang=\"en\">" }));
         let (_, heading) = text.split_once("<h1>").unwrap();

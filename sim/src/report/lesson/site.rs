@@ -147,7 +147,7 @@ fn lesson_page(all: &[Taught<'_>], n: usize, language: Language) -> String {
 
 fn paragraphs(body: &mut String, text: &Text, language: Language) {
     for paragraph in text.paragraphs(language) {
-        let _ = writeln!(body, "<p>{}</p>", escaped(&paragraph));
+        let _ = writeln!(body, "<p>{}</p>", marked(&paragraph));
     }
 }
 
@@ -163,8 +163,8 @@ fn question(body: &mut String, lesson: &Lesson, language: Language) {
             "<details class=\"choice\"><summary>{}. {}</summary><p class=\"{class}\"><b>{word}</b> \
              {}</p></details>",
             letter(n),
-            escaped(choice.text.of(language)),
-            escaped(choice.because.of(language)),
+            marked(choice.text.of(language)),
+            marked(choice.because.of(language)),
         );
     }
 }
@@ -265,7 +265,7 @@ fn badge(verdict: Verdict, language: Language) -> String {
 fn curve(body: &mut String, knob: &Knob, points: &[Point], language: Language) {
     let words: &Words = words(language);
     let runs = points.first().map_or(0, |point| point.runs);
-    let title = escaped(knob.title.of(language));
+    let title = marked(knob.title.of(language));
     let _ = writeln!(
         body,
         "<h2>{}: {title}</h2>\n<p class=\"small\">{}: {runs} {}</p>\n<table>\n<thead><tr><th \
@@ -305,10 +305,53 @@ fn exercise(body: &mut String, taught: &Taught<'_>, language: Language) {
             body,
             "<details class=\"choice\"><summary>{}</summary><p><code>{}</code> {}</p><p>{}</p>\
              </details>",
-            escaped(title.of(language)),
+            marked(title.of(language)),
             escaped(&flags.join(" ")),
             badge(*verdict, language),
-            escaped(because.of(language)),
+            marked(because.of(language)),
+        );
+    }
+}
+
+/// A text of a lesson: what stands between backticks is code, between stars it is stressed. A
+/// sign without its other is itself.
+fn marked(text: &str) -> String {
+    let code = paired(&escaped(text), '`', "code");
+    // No star within code is a sign.
+    let parts =
+        code.split("<code>").enumerate().map(|(n, part)| match part.split_once("</code>") {
+            Some((code, rest)) if n > 0 => {
+                format!("<code>{code}</code>{}", paired(rest, '*', "em"))
+            }
+            _ => paired(part, '*', "em"),
+        });
+    parts.collect()
+}
+
+fn paired(text: &str, sign: char, element: &str) -> String {
+    let parts: Vec<&str> = text.split(sign).collect();
+    let mut marked = String::with_capacity(text.len());
+    for (n, part) in parts.iter().enumerate() {
+        match (n % 2 == 1, n + 1 < parts.len()) {
+            (true, true) => {
+                let _ = write!(marked, "<{element}>{part}</{element}>");
+            }
+            (true, false) => marked.extend([sign.to_string().as_str(), *part]),
+            (false, _) => marked.push_str(part),
+        }
+    }
+    marked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signs_are_marks_only_in_pairs_and_never_in_code() {
+        insta::assert_snapshot!(
+            marked("`SELECT *` is *not* `a < b`, 3 * 4, a lone ` too"),
+            @"<code>SELECT *</code> is <em>not</em> <code>a &lt; b</code>, 3 * 4, a lone ` too"
         );
     }
 }
