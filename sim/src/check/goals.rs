@@ -133,6 +133,10 @@ pub struct Goals {
     pub inert: Vec<InertFault>,
     /// Goals that were not met.
     pub missed: Vec<Goal>,
+    /// Whether a fault that had an effect was at work until the faults were over, or ended so
+    /// shortly before that the lock was still allowed to be closed.
+    #[serde(skip)]
+    pub struck_to_the_end: bool,
 }
 
 impl Goals {
@@ -173,6 +177,7 @@ impl Goals {
         let owed = Goal::ALL.into_iter();
         let owed = owed.filter(|goal| is_owed(*goal) || setting.goals.contains(*goal));
         goals.missed = owed.filter(|goal| !is_met(*goal)).collect();
+        goals.struck_to_the_end = struck_to_the_end(case);
         goals
     }
 
@@ -280,10 +285,24 @@ fn believed_together(case: &Case<'_>) -> bool {
     })
 }
 
+/// The end of the last fault.
+fn healed(case: &Case<'_>) -> Option<Moment> {
+    let healed = case.history.iter().find(|event| matches!(event.what, What::Healed));
+    healed.map(Moment::of)
+}
+
+/// Whether a fault was at work until the healing, or ended less than the takeover bound before it.
+fn struck_to_the_end(case: &Case<'_>) -> bool {
+    let Some(healed) = healed(case) else { return false };
+    let bound_us = case.setting.takeover_bound_us.unwrap_or_default();
+    // What lasts to the storm's end is ended by the healing, at its very microsecond.
+    let from = Moment::at(healed.at_us.saturating_sub(bound_us));
+    case.faults.were_at_work(Interval::new(from, healed))
+}
+
 /// Whether somebody was granted the lock before every fault had ended.
 fn granted_in_storm(case: &Case<'_>) -> bool {
-    let healed = case.history.iter().find(|event| matches!(event.what, What::Healed));
-    let Some(healed) = healed.map(Moment::of) else { return false };
+    let Some(healed) = healed(case) else { return false };
     case.grants.rows().iter().any(|grant| grant.is_told() && grant.start() < healed)
 }
 

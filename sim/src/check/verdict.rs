@@ -63,7 +63,7 @@ impl Verdict {
     }
 
     /// The verdict on plans that were drawn, not written. Some of many touch nothing: they
-    /// prove nothing and fail nothing, unless there are no others (docs/adr/0005).
+    /// prove nothing and fail nothing, unless there are no others (docs/adr/0007).
     pub fn merge_drawn(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
         let (inert, others): (Vec<_>, Vec<_>) =
             verdicts.into_iter().partition(|verdict| *verdict == Verdict::Inert);

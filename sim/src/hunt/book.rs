@@ -49,15 +49,18 @@ pub struct Cell {
     pub tried: u64,
     /// Of those, so many in which no fault did anything.
     pub inert: u64,
+    /// Of those, so many in which nobody was granted the lock before the faults were over.
+    pub untried: u64,
     /// Of those, so many violations.
     pub broke: u64,
 }
 
 impl Cell {
-    fn add(&mut self, verdict: Verdict) {
+    fn add(&mut self, summary: &Summary) {
         self.tried += 1;
-        self.inert += u64::from(verdict == Verdict::Inert);
-        self.broke += u64::from(verdict == Verdict::Violation);
+        self.inert += u64::from(summary.verdict == Verdict::Inert);
+        self.untried += u64::from(summary.untried);
+        self.broke += u64::from(summary.verdict == Verdict::Violation);
     }
 }
 
@@ -96,7 +99,7 @@ impl Book {
                 let trial = &course.trials()[index];
                 let operation = trial.moment.anchor.operation.name();
                 let cell = (trial.single.fault.kind.name(), operation);
-                self.coverage.entry(cell).or_default().add(summary.verdict);
+                self.coverage.entry(cell).or_default().add(summary);
                 self.outcomes.insert(trial.key(), Outcome::of(summary));
             }
             Source::Calm(_) => self.calm.add(summary),

@@ -170,6 +170,11 @@ impl Faults {
         self.facts.iter().filter(is_it)
     }
 
+    /// Whether any was at work in `stretch`, and had touched something by its end.
+    pub(crate) fn were_at_work(&self, stretch: Interval) -> bool {
+        self.facts.iter().any(|fact| fact.was_at_work(stretch))
+    }
+
     /// Of the first group that has any: the latest fault that strikes what it must and
     /// was at work in `stretch`.
     pub(super) fn pick(&self, groups: &[Group<'_>], stretch: Interval) -> Option<BlamedFault> {

@@ -53,6 +53,35 @@ fn a_lock_that_was_granted_only_after_the_storm_was_not_in_it() {
     assert!(judge(&storm(60), &setting(0)).goals.missed.is_empty());
 }
 
+/// A lock that opens only when the storm is over, though its fault was over long before, is not
+/// excused by that fault.
+#[test]
+fn a_run_is_untried_only_while_its_fault_may_have_closed_the_lock() {
+    let storm = |ended: Option<u64>| {
+        let sample = Sample::new().at(10).fault(0, FaultFamily::ProcessCrash, "redis-1");
+        let sample = match ended {
+            Some(at) => sample.at(at).fault_ended(0, "redis-1").at(9_000).healed(),
+            None => sample.at(9_000).fault_ended(0, "redis-1").healed(),
+        };
+        let sample = sample.at(9_100).grant("app-1/1").at(9_110).let_go("app-1/1");
+        sample.at(9_200).grant("app-2/1").at(9_210).let_go("app-2/1").end()
+    };
+    let is_untried = |ended, bound_us| {
+        let setting = Setting { takeover_bound_us: bound_us, ..setting(1) };
+        let judgement = judge(&storm(ended), &setting);
+        assert_eq!(judgement.verdict, Verdict::Unknown);
+        judgement.is_untried()
+    };
+    // Two seconds are the takeover bound.
+    assert!(is_untried(None, Some(2_000_000)));
+    assert!(is_untried(Some(7_000), Some(2_000_000)));
+    assert!(!is_untried(Some(6_999), Some(2_000_000)));
+    assert!(!is_untried(Some(50), Some(2_000_000)));
+    // Of a lock that declares nothing, a fault must have lasted.
+    assert!(is_untried(None, None));
+    assert!(!is_untried(Some(8_999), None));
+}
+
 #[test]
 fn violation_comes_before_unknown_before_inert_before_safe() {
     let twice = Sample::new().at(1).grant("app-1/1").at(2).grant("app-2/1").end();
