@@ -206,7 +206,7 @@ fn patience(plan: &Plan, bound: Duration) -> Patience {
 }
 
 /// A server's program has come to an end of its own: it could not listen, or not keep what
-/// it must. Its node is down from here on, until a crash of it is over.
+/// it must. Its node is down from here on, until a crash of it, or its disk's failure, is over.
 pub(super) fn ended(recorder: &Recorder, name: &Name, result: io::Result<()>) {
     let how = result.map_or_else(|error| error.to_string(), |()| "it was shut down".to_owned());
     recorder.record(name, What::ProgramEnded { how });
