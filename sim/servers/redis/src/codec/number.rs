@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(c_string(b"nx\0and more"), b"nx");
         for (text, read) in [
             (&b""[..], Some((0.0, true))),
-            (b"\01", Some((0.0, true))),
+            (b"\x001", Some((0.0, true))),
             (b" \x0b-1.5\0x", Some((-1.5, true))),
             (b"-1e999", Some((f64::NEG_INFINITY, false))),
             (b"1e-999", Some((0.0, false))),
