@@ -148,9 +148,9 @@ impl Judgement {
         }
     }
 
-    /// Whether all that is missing is that somebody was granted the lock before the faults had
-    /// ended, and one of them was at work until they had: it took away what grants the lock, such
-    /// as the only server, and nothing else is to be said against the run. Where the last fault
+    /// Whether all that is missing is that the lock was granted, or passed on, before the faults
+    /// had ended, and one of them was at work until they had: it took away what grants the lock,
+    /// such as the only server, and nothing else is to be said against the run. Where the last fault
     /// ended earlier than the takeover bound allows, the lock itself is to be asked why it stayed
     /// closed (docs/adr/0007).
     pub fn is_untried(&self) -> bool {
@@ -158,7 +158,7 @@ impl Judgement {
         let missed = &self.goals.missed;
         // After the last fault there may be no time for a handover.
         let of_service = |goal: &Goal| matches!(goal, Goal::GrantInStorm | Goal::Handover);
-        let is_without = missed.contains(&Goal::GrantInStorm) && missed.iter().all(of_service);
+        let is_without = !missed.is_empty() && missed.iter().all(of_service);
         let is_struck = self.goals.struck_to_the_end;
         self.verdict == Verdict::Unknown && is_judged && is_without && is_struck
     }

@@ -273,7 +273,7 @@ impl Book {
             let untried = match self.singles.untried {
                 0 => String::new(),
                 untried => {
-                    format!("; {} of those left nobody a grant in the storm", grouped(untried))
+                    format!("; {} of those let the lock pass to nobody in the storm", grouped(untried))
                 }
             };
             lines.push(format!(
@@ -302,7 +302,7 @@ impl Book {
 }
 
 /// Whether a run is told as a failure. A single fault or a pair that does nothing, or that leaves
-/// nobody a grant, is counted in the coverage, and is no failure.
+/// the lock untried, is counted in the coverage, and is no failure.
 pub fn is_failure(step: &Step, summary: &Summary) -> bool {
     let proves_nothing = summary.verdict == Verdict::Inert || summary.untried;
     let is_counted = proves_nothing && step.source != Source::Drawn;

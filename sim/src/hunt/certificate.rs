@@ -92,7 +92,7 @@ impl Outcome {
 /// What a certificate calls a violation.
 const BROKE: &str = "broke";
 
-/// What it calls a run whose fault left nobody a grant until it had ended.
+/// What it calls a run whose fault let the lock pass to nobody until it had ended.
 const UNTRIED: &str = "untried";
 
 /// What is certified.

@@ -37,7 +37,7 @@ pub struct Tally {
     pub touched: u64,
     /// How many had none.
     pub inert: u64,
-    /// In how many runs the faults left nobody a grant until they had ended, and no more was
+    /// In how many runs the faults let the lock pass to nobody until they had ended, and no more was
     /// missing: of those verdicts that are *unknown*, so many.
     #[serde(skip_serializing_if = "is_zero")]
     pub untried: u64,
@@ -84,7 +84,7 @@ impl Tally {
     }
 
     /// The verdict on a hunt's runs. Those that prove nothing, since their faults touched nothing
-    /// or left nobody a grant, fail nothing, unless there are no others (docs/adr/0007).
+    /// or left the lock untried, fail nothing, unless there are no others (docs/adr/0007).
     pub fn verdict_of_hunt(&self) -> Verdict {
         let is_other = |verdict: &Verdict| *verdict != Verdict::Unknown || self.unknown() > 0;
         let others = self.verdicts.keys().copied().filter(is_other);

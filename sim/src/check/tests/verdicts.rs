@@ -77,6 +77,17 @@ fn a_run_is_untried_only_while_its_fault_may_have_closed_the_lock() {
     assert!(is_untried(Some(7_000), Some(2_000_000)));
     assert!(!is_untried(Some(6_999), Some(2_000_000)));
     assert!(!is_untried(Some(50), Some(2_000_000)));
+    // One client alone, before and after, is as little.
+    let alone = |ended| {
+        let sample = Sample::new().at(10).grant("app-1/1").at(20).let_go("app-1/1");
+        let sample = sample.at(30).fault(0, FaultFamily::ProcessCrash, "redis-1");
+        let sample = sample.at(ended).fault_ended(0, "redis-1").at(9_000).healed();
+        let sample = sample.at(9_100).grant("app-1/2").at(9_110).let_go("app-1/2");
+        let judgement = judge(&sample.end(), &setting(1));
+        assert_eq!(judgement.goals.missed, [Goal::Handover]);
+        judgement.is_untried()
+    };
+    assert!(alone(8_900) && !alone(3_000));
     // Of a lock that declares nothing, a fault must have lasted.
     assert!(is_untried(None, None));
     assert!(!is_untried(Some(8_999), None));

@@ -139,7 +139,7 @@ fn a_server_that_is_down_leaves_its_runs_untried_and_the_hunt_safe() {
     let mut book = Book::default();
     book.add(&course, step, &untried);
     assert_eq!(book.verdict(), Verdict::Unknown, "alone it proves nothing");
-    assert!(book.caught.is_empty(), "a single fault that leaves nobody a grant is counted");
+    assert!(book.caught.is_empty(), "a single fault that leaves the lock untried is counted");
     let safe = Summary { verdict: Verdict::Safe, untried: false, ..untried.clone() };
     book.add(&course, step, &safe);
     assert_eq!(book.verdict(), Verdict::Safe);

@@ -128,7 +128,7 @@ pub fn evidence(
             let untried = match book.singles.untried {
                 0 => String::new(),
                 untried => {
-                    format!(", {} left nobody a grant before they ended", grouped(untried))
+                    format!(", {} let the lock pass to nobody before they ended", grouped(untried))
                 }
             };
             let text = format!(
