@@ -273,7 +273,10 @@ impl Book {
             let untried = match self.singles.untried {
                 0 => String::new(),
                 untried => {
-                    format!("; {} of those let the lock pass to nobody in the storm", grouped(untried))
+                    format!(
+                        "; {} of those let the lock pass to nobody in the storm",
+                        grouped(untried)
+                    )
                 }
             };
             lines.push(format!(
