@@ -16,6 +16,7 @@ use super::cancelling::Cancelling;
 use super::client::Client;
 use super::conductor::{Conductor, Patience, Stop};
 use super::connections::{Connections, Pools};
+use super::crew::{self, Crew, Seat};
 use super::drawn::Drawn;
 use super::frozen::{Freezing, Window};
 use super::locks::{self, LockFactory};
@@ -92,6 +93,8 @@ struct Scene {
     served: Option<Outside>,
     /// Who looks into the servers once they stand still.
     freezing: Option<Arc<Freezing>>,
+    /// Programs in the place of the clients.
+    crew: Option<Arc<dyn Crew>>,
     /// Why a node could not even begin.
     failure: Arc<OnceLock<String>>,
 }
@@ -106,7 +109,8 @@ pub(super) fn run(
     lock_factory: &LockFactory,
     manner: Manner,
 ) -> Result<Outcome, String> {
-    let names: Vec<Name> = plan.topology.nodes().into_iter().map(Name::from).collect();
+    let names = crew::nodes(plan, manner.crew.is_some());
+    let names: Vec<Name> = names.into_iter().map(Name::from).collect();
     let world = World::new(plan.seed.0, names.iter().cloned());
     place::begin(&world);
     let _senses = engine.gives_senses().then(|| senses::enter(&world));
@@ -124,14 +128,17 @@ pub(super) fn run(
     if let Some(freezing) = &manner.freezing {
         freezing.begin(&world, &recorder);
     }
-    let with = With { lull, served, freezing: manner.freezing };
+    let with = With { lull, served, freezing: manner.freezing, crew: manner.crew };
     let scene = Scene::of(plan, &world, &recorder, with, lock_factory);
     let (promises, patience, ends_at_us) = match scene.served {
         // Nothing is known of what they promise, or how patient they are.
         Some(_) => (Promises::default(), Patience::NONE, FOR_EVER_US),
         None => {
             let (bound, promises) = declared(&scene)?;
-            let patience = patience(plan, bound);
+            let patience = match &scene.crew {
+                Some(crew) => crew.patience(),
+                None => patience(plan, bound),
+            };
             (promises, patience, plan.duration.0 + patience.takeover_us + 2 * patience.settle_us)
         }
     };
@@ -252,8 +259,12 @@ fn opening(
         let node: Name = "stock-1".into();
         let database =
             (scene.plan.workload.stock != StockPlace::Memory).then(|| scene.database.clone());
-        let is_served = scene.served.is_some();
+        let (is_served, crew) = (scene.served.is_some(), scene.crew.clone());
+        let cluster = scene.database.clone();
         let books = move |recorder: &Recorder| {
+            if let Some(crew) = &crew {
+                return crew.tell_books(recorder, &cluster);
+            }
             if let Some(database) = &database {
                 return database.tell_books(recorder);
             }
@@ -325,6 +336,7 @@ struct With {
     lull: Lull,
     served: Option<Outside>,
     freezing: Option<Arc<Freezing>>,
+    crew: Option<Arc<dyn Crew>>,
 }
 
 impl Scene {
@@ -335,7 +347,8 @@ impl Scene {
         with: With,
         lock_factory: &LockFactory,
     ) -> Arc<Scene> {
-        let names = plan.topology.nodes().into_iter();
+        let With { lull, served, freezing, crew } = with;
+        let names = crew::nodes(plan, crew.is_some()).into_iter();
         let nodes: Vec<(NodeId, String)> =
             names.enumerate().map(|(index, name)| (NodeId(index as u16), name)).collect();
         let redis = nodes.iter().filter(|(_, name)| name.starts_with("redis-"));
@@ -343,7 +356,6 @@ impl Scene {
         let disks = nodes
             .iter()
             .map(|(node, name)| (*node, Disk::new(disk::Settings::default(), plan.seed.0, name)));
-        let With { lull, served, freezing } = with;
         let roll = served.as_ref().map(|(_, roll)| roll.clone());
         Arc::new(Scene {
             plan: plan.clone(),
@@ -363,6 +375,7 @@ impl Scene {
             drawn: (plan.lock.name == OWN_LOCK.name && served.is_none()).then(Arc::default),
             served,
             freezing,
+            crew,
             failure: Arc::default(),
         })
     }
@@ -378,6 +391,10 @@ impl Scene {
             self.database.factory(name, &self.disks[&node], &self.freezing)
         } else if name.starts_with("pooler-") {
             self.database.pooler_factory(name)
+        } else if let Some(crew) = &self.crew {
+            let (recorder, stop) = (self.recorder.clone(), self.stop.clone());
+            let seat = Seat { recorder, stop, conductor: self.conductor.clone() };
+            crew.program(&seat, name)
         } else if name.starts_with("stock-") {
             self.stock_server(name)
         } else if let Some((served, roll)) = &self.served {
