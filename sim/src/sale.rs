@@ -52,7 +52,8 @@ pub struct Setup {
     /// How many buyers there are for each unit.
     pub demand: u32,
     /// How many of them come each second while the rush lasts. The others come one after
-    /// another until the end.
+    /// another until the faults have ended; and after that more of them, until what came back is
+    /// sold.
     pub rush_per_second: u32,
     /// How many of a hundred come in the rush.
     pub in_rush_percent: u32,
@@ -60,6 +61,9 @@ pub struct Setup {
     pub way: Way,
     /// What is left out of the sale.
     pub without: Vec<Part>,
+    /// Whether the database has a standby, which follows asynchronously and may be promoted:
+    /// then the books forget orders that they have acknowledged.
+    pub has_standby: bool,
 }
 
 impl Default for Setup {
@@ -72,6 +76,7 @@ impl Default for Setup {
             in_rush_percent: 60,
             way: Way::default(),
             without: Vec::new(),
+            has_standby: false,
         }
     }
 }
@@ -115,7 +120,8 @@ pub struct SaleStorm {
 impl SaleStorm {
     /// A sale in which nothing goes wrong.
     pub fn calm(setup: Setup, seed: Seed) -> SaleStorm {
-        let (duration, lock, topology, workload) = scenario::sale();
+        let (duration, lock, mut topology, workload) = scenario::sale();
+        topology.postgres += u16::from(setup.has_standby);
         let plan = Plan {
             scenario: "sale".to_owned(),
             seed,

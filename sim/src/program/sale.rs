@@ -29,6 +29,10 @@ pub struct SaleArguments {
     pub pessimistic: bool,
     #[arg(long, value_name = "PART,…", value_delimiter = ',', help = parts())]
     pub without: Vec<Part>,
+    /// The database has an asynchronous standby that may be promoted: its books then forget
+    /// what they have acknowledged.
+    #[arg(long, conflicts_with = "pessimistic")]
+    pub standby: bool,
     /// Nothing goes wrong.
     #[arg(long)]
     pub calm: bool,
@@ -75,6 +79,7 @@ impl SaleArguments {
             rush_per_second: self.rush,
             way,
             without: self.without.clone(),
+            has_standby: self.standby,
             ..Setup::default()
         };
         let whole = Setup { without: Vec::new(), ..setup.clone() };

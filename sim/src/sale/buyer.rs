@@ -32,22 +32,27 @@ const LOOK: Duration = Duration::from_millis(150);
 /// may be lost.
 const LOOKS: u32 = 10;
 
-/// When everybody comes, in order, µs.
+/// When everybody comes, in order, µs: the buyers of the sale, and after the faults those who
+/// are there for what comes back.
 pub(super) fn arrivals(storm: &SaleStorm, ends_us: u64) -> Vec<(u64, u32)> {
     /// Servers are up, and the shelf is filled.
     const OPENING_US: u64 = 1_000_000;
-    let setup = &storm.setup;
-    let rush = u64::from(setup.buyers()) * u64::from(setup.in_rush_percent) / 100;
+    /// Between two late ones.
+    const LATE_US: u64 = 60_000;
+    let (setup, healed_us) = (&storm.setup, storm.plan.duration.0);
+    let buyers = setup.buyers();
+    let rush = u64::from(buyers) * u64::from(setup.in_rush_percent) / 100;
     let rush_us = rush * 1_000_000 / u64::from(setup.rush_per_second.max(1));
     let when = |number: u32| {
         let mut draw = Draw::new(storm.plan.seed.0, "sale/arrival", &number.to_string());
         match u64::from(number) < rush {
             true => OPENING_US + draw.below(rush_us.max(1)),
-            false => draw.between(OPENING_US + rush_us, ends_us),
+            false => draw.between(OPENING_US + rush_us, healed_us),
         }
     };
-    let mut all: Vec<(u64, u32)> =
-        (0..setup.buyers()).map(|number| (when(number), number)).collect();
+    let mut all: Vec<(u64, u32)> = (0..buyers).map(|number| (when(number), number)).collect();
+    let late = (healed_us..ends_us).step_by(LATE_US as usize);
+    all.extend(late.zip(buyers..));
     all.sort_unstable();
     all
 }

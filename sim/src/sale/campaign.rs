@@ -1,13 +1,15 @@
 //! Many sales, one for each seed, and what they come to together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use lockstorm::sale::funnel::Step;
 
 use super::{SaleRun, SaleStorm, Setup};
 use crate::check::Verdict;
+use crate::check::blame::family_id;
 use crate::engine::Engine;
+use crate::history::{History, What};
 use crate::plan::Seed;
 use crate::storm::abreast::spread;
 
@@ -43,6 +45,8 @@ pub struct Line {
     pub faults: usize,
     /// The trace's hash.
     pub trace: String,
+    /// The families of the faults that had an effect, and whether a master of Redis was replaced.
+    pub touched: BTreeSet<&'static str>,
     /// How many left each layer.
     pub funnel: Vec<(Step, u64)>,
 }
@@ -70,9 +74,27 @@ impl Line {
             unknown: stuck.or_else(|| judged.unknown.map(str::to_owned)),
             faults: run.storm.plan.faults.len(),
             trace: run.run.trace_hash.to_string(),
+            touched: touched(&run.run.history),
             funnel: run.facts.funnel.all(),
         }
     }
+}
+
+/// The families of the faults that had an effect, and failovers.
+fn touched(history: &History) -> BTreeSet<&'static str> {
+    let mut families = BTreeMap::new();
+    let mut touched = BTreeSet::new();
+    for event in history.iter() {
+        match &event.what {
+            What::FaultBegan { fault, family, .. } => drop(families.insert(*fault, *family)),
+            What::FaultTouched { fault, .. } => {
+                touched.extend(families.get(fault).map(|family| family_id(*family)));
+            }
+            What::MasterSwitched { .. } => drop(touched.insert("redis-failover")),
+            _ => {}
+        }
+    }
+    touched
 }
 
 impl Request {
@@ -128,6 +150,15 @@ impl Campaign {
         counts
     }
 
+    /// In how many runs each family of faults had an effect.
+    pub fn touched(&self) -> BTreeMap<&'static str, u64> {
+        let mut counts = BTreeMap::new();
+        for family in self.lines.iter().flat_map(|line| &line.touched) {
+            *counts.entry(*family).or_default() += 1;
+        }
+        counts
+    }
+
     /// In how many runs exactly so many units were sold as there were.
     pub fn exact(&self) -> u64 {
         let units = u64::from(self.request.setup.units);
@@ -154,6 +185,7 @@ impl Campaign {
         let mut text = String::new();
         let runs = self.lines.len();
         let without: Vec<&str> = setup.without.iter().map(|part| part.name()).collect();
+        let standby = if setup.has_standby { ", a standby of the database" } else { "" };
         let without = match without.is_empty() {
             true => String::new(),
             false => format!(", without {}", without.join(", ")),
@@ -168,7 +200,7 @@ impl Campaign {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "{way}{without}: {} units, {} buyers, {runs} seeds from {}, {faults}, on {}",
+            "{way}{without}{standby}: {} units, {} buyers, {runs} seeds from {}, {faults}, on {}",
             setup.units,
             setup.buyers(),
             self.request.first,
@@ -187,6 +219,12 @@ impl Campaign {
         );
         for (kind, count) in self.kinds() {
             let _ = writeln!(text, "found     {kind} in {count}");
+        }
+        let touched = self.touched().into_iter();
+        let touched: Vec<String> =
+            touched.map(|(family, runs)| format!("{family} {runs}")).collect();
+        if !touched.is_empty() {
+            let _ = writeln!(text, "struck    {}", touched.join(", "));
         }
         let _ = writeln!(text, "trace     {}", self.trace());
         let _ = writeln!(text, "funnel, a run on average");
@@ -219,5 +257,47 @@ impl Campaign {
         if bad.len() > SHOWN {
             let _ = writeln!(text, "and {} more", bad.len() - SHOWN);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sale::{Part, Way};
+
+    fn line(seed: u64, verdict: Verdict, sold: u64, broken: &[(&'static str, &str)]) -> Line {
+        Line {
+            seed: Seed(seed),
+            verdict,
+            sold,
+            broken: broken.iter().map(|(kind, told)| (*kind, (*told).to_owned())).collect(),
+            unknown: (verdict == Verdict::Unknown).then(|| "nobody has bought".to_owned()),
+            faults: 1,
+            trace: format!("{seed:016x}"),
+            touched: BTreeSet::from(["pause", "redis-failover"]),
+            funnel: vec![(Step::Asked, 40), (Step::Sold, sold)],
+        }
+    }
+
+    #[test]
+    fn a_campaign_is_told() {
+        let without = vec![Part::Confirmation, Part::StockGuard];
+        let setup = Setup { without, has_standby: true, ..Setup::default() };
+        let request = Request { setup, first: Seed(7), seeds: 4, has_faults: true, jobs: 1 };
+        let broken = [("oversell", "1 more sold than there were"), ("lost-order", "b1-1: …")];
+        let lines = vec![
+            line(7, Verdict::Safe, 20, &[]),
+            line(8, Verdict::Violation, 21, &broken),
+            line(9, Verdict::Unknown, 0, &[]),
+            line(10, Verdict::Inert, 20, &[]),
+        ];
+        let campaign = Campaign { request, engine: "event 0.1.0", lines };
+        assert_eq!(campaign.verdict(), Verdict::Violation);
+        insta::assert_snapshot!(campaign.text());
+        let setup = Setup { way: Way::Naive, ..Setup::default() };
+        let request = Request { setup, has_faults: false, ..campaign.request };
+        let lines = vec![line(7, Verdict::Safe, 20, &[])];
+        let calm = Campaign { request, engine: "event 0.1.0", lines };
+        assert!(calm.text().starts_with("the naive sale: 20 units"), "{}", calm.text());
     }
 }

@@ -53,7 +53,7 @@ impl SaleCrew {
                 let auditing = audit(host.clone(), storm.clone(), seat.clone(), facts.clone());
                 host.spawn("auditor", auditing);
                 host.spawn("operator", operate(host.clone(), storm.clone()));
-                let ends_us = storm.plan.duration.0 + DRAIN_US / 2;
+                let ends_us = storm.plan.duration.0 + DRAIN_US;
                 for (came_us, number) in arrivals(&storm, ends_us) {
                     let wait_us = came_us.saturating_sub(seat.recorder.now_us());
                     host.sleep(Duration::from_micros(wait_us)).await;

@@ -223,3 +223,103 @@ fn untrue(facts: &Facts, truth: &Truth) -> Vec<Broken> {
     }
     broken.into_values().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use lockstorm::sale::reconcile::Difference;
+    use lockstorm::sale::{Buyer, OrderName};
+
+    use super::*;
+    use crate::plan::Seed;
+    use crate::sale::Setup;
+    use crate::sale::facts::Row;
+
+    /// Two units, ordered by these; and what buyers were told.
+    fn judged(free: i64, rows: &[(&str, State)], told: &[(&str, Told)]) -> Judged {
+        let facts = Facts::default();
+        let row = |(order, state): &(&str, State)| {
+            let buyer = order.split('-').next().unwrap_or_default().to_owned();
+            Row { order: (*order).to_owned(), buyer, state: *state }
+        };
+        let orders = rows.iter().map(row).collect();
+        facts.conclude(Truth { units: 2, free, orders });
+        for (order, told) in told {
+            let buyer = Buyer::new("b").unwrap();
+            facts.tell(0, &buyer, &OrderName::new(*order).unwrap(), *told);
+        }
+        facts.audited(Vec::new());
+        judge(&SaleStorm::calm(Setup::default(), Seed(0)), &History::default(), &facts)
+    }
+
+    fn kinds(judged: &Judged) -> Vec<&'static str> {
+        judged.kinds().into_iter().collect()
+    }
+
+    const SOLD: [(&str, Told); 3] =
+        [("a-1", Told::Paid), ("b-1", Told::Paid), ("c-1", Told::SoldOut)];
+
+    #[test]
+    fn a_sale_that_sold_what_there_was_is_safe() {
+        let judged = judged(0, &[("a-1", State::Paid), ("b-1", State::Paid)], &SOLD);
+        assert_eq!((judged.verdict, judged.sold), (Verdict::Safe, 2), "{judged:?}");
+    }
+
+    #[test]
+    fn each_kind_of_wrong_is_found_alone() {
+        use State::{Lapsed, Paid, Refused, Unpaid};
+        let sold = [("a-1", Paid), ("b-1", Paid)];
+        let all = |more: &[(&'static str, State)]| [&sold[..], more].concat();
+        for (kind, free, rows, told) in [
+            ("oversell", -1, all(&[("d-1", Unpaid)]), SOLD.to_vec()),
+            ("stock-not-conserved", 1, sold.to_vec(), SOLD.to_vec()),
+            ("undersell", 1, vec![("a-1", Paid), ("c-1", Refused)], SOLD[..1].to_vec()),
+            ("two-of-one", 0, vec![("a-1", Paid), ("a-2", Paid)], SOLD[..1].to_vec()),
+            ("duplicate-order", 0, all(&[("c-1", Refused), ("c-1", Lapsed)]), SOLD.to_vec()),
+            (
+                "lost-order",
+                0,
+                all(&[("d-1", Lapsed)]),
+                [&SOLD[..], &[("d-1", Told::Paid)]].concat(),
+            ),
+            ("lost-order", 0, sold.to_vec(), [&SOLD[..], &[("d-1", Told::Ordered)]].concat()),
+        ] {
+            let told = [&told[..], &[("c-1", Told::SoldOut)]].concat();
+            let judged = judged(free, &rows, &told);
+            assert_eq!((kinds(&judged), judged.verdict), (vec![kind], Verdict::Violation));
+        }
+    }
+
+    #[test]
+    fn what_may_be_is_not_wrong() {
+        use State::{Lapsed, Paid};
+        // An order may lapse after its buyer was told that it is ordered.
+        let rows = [("a-1", Paid), ("b-1", Paid), ("d-1", Lapsed)];
+        let told = [&SOLD[..], &[("d-1", Told::Ordered), ("d-1", Told::TooLate)]].concat();
+        assert_eq!(judged(0, &rows, &told).verdict, Verdict::Safe);
+        // Units may be left over where nobody was turned away: but then nothing can be said.
+        let judged = judged(1, &[("a-1", Paid)], &[("a-1", Told::Paid)]);
+        assert_eq!((judged.verdict, kinds(&judged)), (Verdict::Unknown, vec![]));
+    }
+
+    #[test]
+    fn without_books_or_an_audit_nothing_can_be_said() {
+        let storm = SaleStorm::calm(Setup::default(), Seed(0));
+        let facts = Facts::default();
+        let judge = |facts: &Facts| judge(&storm, &History::default(), facts);
+        assert_eq!(judge(&facts).unknown, Some("nobody could read the books"));
+        let row = |order: &str| Row {
+            order: order.to_owned(),
+            buyer: order.to_owned(),
+            state: State::Paid,
+        };
+        facts.conclude(Truth { units: 1, free: 0, orders: vec![row("a")] });
+        assert_eq!(judge(&facts).unknown, Some("nobody has bought"));
+        let buyer = Buyer::new("a").unwrap();
+        for (order, told) in [("a", Told::Paid), ("b", Told::SoldOut)] {
+            facts.tell(0, &buyer, &OrderName::new(order).unwrap(), told);
+        }
+        assert_eq!(judge(&facts).unknown, Some("the shelf could not be audited"));
+        facts.audited(vec![Difference::Shelf { left: None, should_be: 0 }]);
+        assert_eq!(kinds(&judge(&facts)), ["shelf-astray"]);
+    }
+}

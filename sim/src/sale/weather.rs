@@ -5,7 +5,8 @@ use crate::draw::Draw;
 use crate::plan::{Fault, FaultKind, Micros, Plan, When};
 use crate::storm::crew::USERS_NODE;
 
-/// A family: the purpose of its draws, how likely it is in a thousand, what it is this time.
+/// A family: the purpose of its draws, how likely it is in a thousand, what it is this time;
+/// nothing, where it is not at home.
 type Family = (&'static str, u64, fn(&Plan, &mut Draw) -> Vec<Fault>);
 
 const FAMILIES: &[Family] = &[
@@ -13,6 +14,7 @@ const FAMILIES: &[Family] = &[
     ("sale/master-dies", 400, master_dies),
     ("sale/split", 100, split),
     ("sale/pg-dies", 300, database_dies),
+    ("sale/pg-fails-over", 500, fails_over),
     ("sale/zk-dies", 250, ensemble_server_dies),
     ("sale/pause", 350, pause),
     ("sale/cut", 300, cut),
@@ -111,6 +113,28 @@ fn split(plan: &Plan, draw: &mut Draw) -> Vec<Fault> {
 fn database_dies(_: &Plan, draw: &mut Draw) -> Vec<Fault> {
     let kind = crash(draw, "pg-1".to_owned());
     vec![Fault { kind, when: begin(draw), lasts: lasts(draw, 50, 1_500) }]
+}
+
+/// The database's standby is promoted, after what was acknowledged did not reach it and the
+/// primary died.
+fn fails_over(plan: &Plan, draw: &mut Draw) -> Vec<Fault> {
+    let Some(standby) = plan.topology.postgres_nodes().into_iter().nth(1) else {
+        return Vec::new();
+    };
+    let (primary, when) = ("pg-1".to_owned(), begin(draw));
+    let behind = FaultKind::Partition {
+        from: vec![primary.clone()],
+        to: vec![standby.clone()],
+        one_way: false,
+    };
+    let (dies_ms, promoted_ms) = (draw.between(20, 400), draw.between(50, 500));
+    let dies = later(&when, dies_ms);
+    let promoted = later(&dies, promoted_ms);
+    let dies = Fault { kind: FaultKind::MachineCrash { node: primary }, when: dies, lasts: None };
+    let lasts = lasts(draw, 3_000, 4_000);
+    let promoted =
+        Fault { kind: FaultKind::Promote { node: standby }, when: promoted, lasts: None };
+    vec![Fault { kind: behind, when, lasts }, Fault { lasts, ..dies }, promoted]
 }
 
 fn ensemble_server_dies(plan: &Plan, draw: &mut Draw) -> Vec<Fault> {

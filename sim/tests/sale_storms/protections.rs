@@ -1,0 +1,120 @@
+//! What each protection is worth: without it, its fault is found; with it, it is not.
+
+use std::collections::BTreeMap;
+
+use lockstorm_sim::draw::Draw;
+use lockstorm_sim::engine::event::EventEngine;
+use lockstorm_sim::plan::{Fault, FaultKind, Micros, Seed, When};
+use lockstorm_sim::sale::campaign::{Campaign, Line};
+use lockstorm_sim::sale::{Part, SaleStorm, Setup};
+use lockstorm_sim::storm::abreast::spread;
+
+use super::{campaign, install_senses};
+
+const SEEDS: u64 = 40;
+
+fn without(parts: &[Part]) -> Campaign {
+    campaign(Setup::without(parts), SEEDS, true)
+}
+
+fn found(campaign: &Campaign, kind: &str) -> u64 {
+    campaign.kinds().get(kind).copied().unwrap_or(0)
+}
+
+/// Each application node dies once while the units go, at moments that the seed draws, and
+/// nothing else goes wrong: in how many sales each kind of wrong is found.
+fn while_nodes_die(parts: &[Part]) -> BTreeMap<&'static str, u64> {
+    install_senses();
+    let storm = |seed: u64| {
+        let mut storm = SaleStorm::calm(Setup::without(parts), Seed(seed));
+        let dies = |node: String| {
+            let at_us = Draw::new(seed, "test/dies", &node).between(1_000_000, 1_120_000);
+            let kind = FaultKind::ProcessCrash { node };
+            let lasts = Some(Micros::from_millis(400));
+            Fault { kind, when: When::At(Micros(at_us)), lasts }
+        };
+        storm.plan.faults = storm.plan.topology.app_nodes().into_iter().map(dies).collect();
+        storm
+    };
+    let seeds: Vec<u64> = (0..SEEDS).collect();
+    let mut found = BTreeMap::new();
+    for kinds in spread(&seeds, 2, |seed| storm(*seed).run(&EventEngine).judged.kinds()) {
+        for kind in kinds {
+            *found.entry(kind).or_default() += 1;
+        }
+    }
+    found
+}
+
+/// A unit that was taken by somebody who died before its order was in the queue. Two things
+/// help: that it is one step, and the leader, who finds the order that the books do not know.
+#[test]
+fn a_crash_after_the_deduction_leaves_units_over() {
+    let off = while_nodes_die(&[Part::OneStep, Part::Reconciliation]);
+    assert!(off.get("undersell").is_some_and(|runs| *runs >= 3), "{off:?}");
+    for on in [&[Part::Reconciliation][..], &[Part::OneStep], &[]] {
+        assert_eq!(while_nodes_die(on), BTreeMap::new(), "{on:?}");
+    }
+}
+
+/// An order that was acknowledged before the books had it, and whose writer died. Two things
+/// help: to acknowledge late, and the leader.
+#[test]
+fn an_acknowledgement_before_the_books_leaves_units_over() {
+    let off = while_nodes_die(&[Part::LateAcknowledgement, Part::Reconciliation]);
+    assert!(off.get("undersell").is_some_and(|runs| *runs >= 3), "{off:?}");
+    for on in [&[Part::Reconciliation][..], &[Part::LateAcknowledgement]] {
+        assert_eq!(while_nodes_die(on), BTreeMap::new(), "{on:?}");
+    }
+}
+
+/// An acknowledgement that never came: the order comes again, and takes a second unit that
+/// nobody will ever have.
+#[test]
+fn an_order_that_comes_again_is_written_twice_by_books_that_do_not_know_it() {
+    let off = while_nodes_die(&[Part::UniqueOrders]);
+    for kind in ["duplicate-order", "undersell"] {
+        assert!(off.get(kind).is_some_and(|runs| *runs >= 3), "{kind}: {off:?}");
+    }
+}
+
+/// A payment and the end of its time: both look, and both write.
+#[test]
+fn a_payment_races_the_end_of_its_time() {
+    let off = without(&[Part::PaymentGuard]);
+    assert!(found(&off, "lost-order") >= 3, "{}", off.text());
+    assert!(found(&off, "stock-not-conserved") >= 1, "{}", off.text());
+}
+
+/// After a failover the shelf sells again what it has forgotten.
+#[test]
+fn books_that_ask_for_nothing_are_oversold_by_a_failover() {
+    let off = without(&[Part::StockGuard]);
+    assert!(found(&off, "oversell") >= 1, "{}", off.text());
+}
+
+/// What the shelf has acknowledged it may forget.
+#[test]
+fn an_order_that_only_the_shelf_has_confirmed_may_be_lost() {
+    let off = without(&[Part::Confirmation]);
+    assert!(found(&off, "lost-order") >= 2, "{}", off.text());
+}
+
+/// With all of them nothing of this is found: the same seeds.
+#[test]
+fn with_all_protections_none_of_it_is_found() {
+    install_senses();
+    let whole = without(&[]);
+    assert!(whole.kinds().is_empty(), "{}", whole.text());
+}
+
+/// What stays open: a standby that follows asynchronously. The books are the truth of the sale,
+/// and a promotion takes back what they have acknowledged; the old primary, once it is back, is
+/// found first by whoever connects, and has books of its own. Nothing above them can know.
+#[test]
+fn a_database_that_forgets_loses_orders_that_were_paid_for() {
+    let storm = campaign(Setup { has_standby: true, ..Setup::default() }, SEEDS, true);
+    assert!(found(&storm, "lost-order") >= 1, "{}", storm.text());
+    let others: Vec<_> = storm.kinds().into_keys().filter(|kind| *kind != "lost-order").collect();
+    assert_eq!(others, [""; 0], "{}", storm.text());
+}
