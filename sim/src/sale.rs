@@ -44,6 +44,16 @@ pub enum Way {
     Pessimistic,
 }
 
+/// What a gate before the database looks at, where units are sold in it alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GateBy {
+    /// How many are inside: fewer than there are connections.
+    #[default]
+    Count,
+    /// How long somebody waits for a connection.
+    PoolWait,
+}
+
 /// What a sale is like.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
@@ -59,6 +69,10 @@ pub struct Setup {
     pub in_rush_percent: u32,
     /// How units are taken.
     pub way: Way,
+    /// The lock that is held around a naive deduction, by its name; `None` for none.
+    pub lock: Option<String>,
+    /// What the gate before the database looks at.
+    pub gate_by: GateBy,
     /// What is left out of the sale.
     pub without: Vec<Part>,
     /// Whether the database has a standby, which follows asynchronously and may be promoted:
@@ -75,6 +89,8 @@ impl Default for Setup {
             rush_per_second: 250,
             in_rush_percent: 60,
             way: Way::default(),
+            lock: None,
+            gate_by: GateBy::default(),
             without: Vec::new(),
             has_standby: false,
         }

@@ -1,10 +1,11 @@
 //! `lockstorm sale`: a whole flash sale in storms, with all its layers or without some.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use lockstorm_sim::check::Verdict;
-use lockstorm_sim::plan::{Seed, file};
+use lockstorm_sim::plan::scenario::{LOCKS, LockKind, Needs, find_lock};
+use lockstorm_sim::plan::{Complaint, PlanError, Seed, file};
 use lockstorm_sim::sale::campaign::Request;
-use lockstorm_sim::sale::{Part, SaleRun, Setup, Way, shrunk};
+use lockstorm_sim::sale::{GateBy, Part, SaleRun, Setup, Way, shrunk};
 use lockstorm_sim::storm;
 
 use super::arguments::EngineArgument;
@@ -24,9 +25,14 @@ pub struct SaleArguments {
     /// The naive sale: the stock is read and written later, the books take what they are told.
     #[arg(long, conflicts_with = "pessimistic")]
     pub naive: bool,
+    #[arg(long, requires = "naive", help = locks())]
+    pub lock: Option<String>,
     /// The sale in the database alone: each request locks the row of the stock.
     #[arg(long)]
     pub pessimistic: bool,
+    /// What the gate before the database looks at.
+    #[arg(long, value_enum, default_value_t = GateArgument::Count, requires = "pessimistic")]
+    pub gate_by: GateArgument,
     #[arg(long, value_name = "PART,…", value_delimiter = ',', help = parts())]
     pub without: Vec<Part>,
     /// The database has an asynchronous standby that may be promoted: its books then forget
@@ -53,6 +59,26 @@ pub struct SaleArguments {
     pub jobs: u16,
 }
 
+/// `--gate-by`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum GateArgument {
+    /// How many are inside.
+    Count,
+    /// How long somebody waits for a connection.
+    PoolWait,
+}
+
+/// Whether a lock can be held around the deduction: it needs no more than a sale has.
+fn fits(lock: &LockKind) -> bool {
+    let needs = [Needs::Master, Needs::Replicas, Needs::Sentinel, Needs::Ensemble];
+    needs.contains(&lock.needs) && !lock.has_readers()
+}
+
+fn locks() -> String {
+    let names = LOCKS.iter().filter(|lock| fits(lock)).map(|lock| lock.name);
+    format!("With this lock around it, of: {}", names.collect::<Vec<_>>().join(", "))
+}
+
 fn parts() -> String {
     let names = Part::ALL.iter().map(|part| part.name());
     format!("Without these parts, of: {}", names.collect::<Vec<_>>().join(", "))
@@ -73,11 +99,22 @@ impl SaleArguments {
             (_, true) => Way::Pessimistic,
             _ => Way::Shelf,
         };
+        let lock = self.lock.as_ref();
+        if let Some(lock) = lock.filter(|lock| !find_lock(lock).is_ok_and(fits)) {
+            let known = LOCKS.iter().filter(|lock| fits(lock)).map(|lock| lock.name);
+            return Err(PlanError::named("--lock", Complaint::unknown("lock", lock, known)).into());
+        }
+        let gate_by = match self.gate_by {
+            GateArgument::Count => GateBy::Count,
+            GateArgument::PoolWait => GateBy::PoolWait,
+        };
         let setup = Setup {
             units: self.units,
             demand: self.demand,
             rush_per_second: self.rush,
             way,
+            lock: self.lock.clone(),
+            gate_by,
             without: self.without.clone(),
             has_standby: self.standby,
             ..Setup::default()

@@ -185,6 +185,8 @@ impl Campaign {
         let mut text = String::new();
         let runs = self.lines.len();
         let without: Vec<&str> = setup.without.iter().map(|part| part.name()).collect();
+        let lock = setup.lock.as_ref().map(|lock| format!(" under the lock {lock}"));
+        let lock = lock.unwrap_or_default();
         let standby = if setup.has_standby { ", a standby of the database" } else { "" };
         let without = match without.is_empty() {
             true => String::new(),
@@ -200,7 +202,7 @@ impl Campaign {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "{way}{without}{standby}: {} units, {} buyers, {runs} seeds from {}, {faults}, on {}",
+            "{way}{lock}{without}{standby}: {} units, {} buyers, {runs} seeds from {}, {faults}, on {}",
             setup.units,
             setup.buyers(),
             self.request.first,

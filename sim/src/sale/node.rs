@@ -10,9 +10,9 @@ use lockstorm::lock::zookeeper::switch::Switch as Node;
 use lockstorm::sale::Sku;
 use lockstorm::sale::admission::{Admission, AdmissionOptions};
 use lockstorm::sale::bucket::Rate;
-use lockstorm::sale::counter::{ByScript, Counter, Deduction, InTwoSteps, Layers, Naively};
+use lockstorm::sale::counter::{ByScript, Counter, Deduction, InTwoSteps, Layers, Locked, Naively};
 use lockstorm::sale::door::Door;
-use lockstorm::sale::gate::Gate;
+use lockstorm::sale::gate::{Gate, Pressure};
 use lockstorm::sale::leader::{Leader, LeaderOptions};
 use lockstorm::sale::orders::{self, BooksOptions, Guards, OrderBooks};
 use lockstorm::sale::pessimistic::InDatabase;
@@ -23,9 +23,9 @@ use lockstorm::sale::writer::{OrderWriter, WriterOptions};
 use lockstorm::stock::sql::{self, SqlStock, SqlStockOptions};
 
 use super::facts::SharedFacts;
-use super::{Part, SaleStorm, Way};
+use super::{GateBy, Part, SaleStorm, Way};
 use crate::plan::Plan;
-use crate::storm::locks::{endpoint, ensemble, sessions};
+use crate::storm::locks::{build_named, endpoint, ensemble, sessions};
 use crate::storm::postgres::{self, SKUS};
 
 /// The port of a door.
@@ -43,6 +43,9 @@ pub(super) const CONNECTIONS: usize = 10;
 /// How many requests may be in the database at once behind a gate: fewer than connections, so
 /// that something is left for whatever else the node wants of it.
 const GATE_OF_DATABASE: u32 = 6;
+
+/// While somebody has waited so long for a connection, a gate by the pool's wait is closed.
+const WAIT_FOR_CONNECTION: Duration = Duration::from_millis(20);
 
 /// The name of the switch.
 pub(super) const SWITCH: &str = "sale";
@@ -118,11 +121,22 @@ async fn over_shelf(host: Host, storm: Arc<SaleStorm>, facts: SharedFacts) -> Re
     let writer = OrderWriter::new(shelf.clone(), queue, books.clone(), funnel.clone(), options);
     host.spawn("writer", writer.run());
     let deduction: Box<dyn Deduction> = match storm.setup.way {
-        Way::Naive => Box::new(Naively(shelf)),
+        Way::Naive => naive(&host, &storm, shelf)?,
         _ if storm.setup.has(Part::OneStep) => Box::new(ByScript(shelf)),
         _ => Box::new(InTwoSteps(shelf)),
     };
-    open(host, &storm, facts, deduction, books).await
+    let gate = Gate::new(host.clone(), 16, 64, Duration::from_millis(500));
+    open(host, &storm, facts, (gate, deduction), books).await
+}
+
+/// The naive way, with a lock around it or without.
+fn naive(host: &Host, storm: &SaleStorm, shelf: Shelf) -> Result<Box<dyn Deduction>, String> {
+    /// How long a buyer's request waits for the lock.
+    const PATIENCE: Duration = Duration::from_millis(500);
+    let inner = Naively(shelf);
+    let Some(name) = &storm.setup.lock else { return Ok(Box::new(inner)) };
+    let lock = build_named(host, &storm.plan, name)?;
+    Ok(Box::new(Locked { inner, lock, host: host.clone(), patience: PATIENCE }))
 }
 
 /// The pessimistic sale: each request is a transaction that locks the row of the stock.
@@ -139,9 +153,22 @@ async fn in_database(host: Host, storm: Arc<SaleStorm>, facts: SharedFacts) -> R
         host.sleep(AGAIN).await;
     }
     host.spawn("others", others(host.clone(), stock.clone(), facts.clone()));
+    let gate = gate_of_database(&host, storm.setup.gate_by, &stock);
     let deduction: Box<dyn Deduction> = Box::new(InDatabase { stock, number: SKUS[0] });
     let books = books(&host, &storm)?;
-    open(host, &storm, facts, deduction, books).await
+    open(host, &storm, facts, (gate, deduction), books).await
+}
+
+fn gate_of_database(host: &Host, by: GateBy, stock: &Arc<SqlStock>) -> Gate {
+    match by {
+        GateBy::Count => Gate::new(host.clone(), GATE_OF_DATABASE, 20, Duration::from_millis(200)),
+        GateBy::PoolWait => {
+            let stock = stock.clone();
+            let pressure: Pressure = Arc::new(move || stock.pool_wait());
+            let gate = Gate::new(host.clone(), u16::MAX.into(), 0, Duration::ZERO);
+            gate.closed_beyond(pressure, WAIT_FOR_CONNECTION)
+        }
+    }
 }
 
 /// What else the node wants of the database, through the same connections: it reads how many are
@@ -168,16 +195,17 @@ async fn open(
     host: Host,
     storm: &SaleStorm,
     facts: SharedFacts,
-    deduction: Box<dyn Deduction>,
+    (gate, deduction): (Gate, Box<dyn Deduction>),
     books: Arc<OrderBooks>,
 ) -> Result<(), String> {
     let funnel = facts.funnel.clone();
-    let counter = Counter::new(host.clone(), layers(&host, storm)?, deduction, funnel.clone());
+    let layers = layers(&host, storm, gate)?;
+    let counter = Counter::new(host.clone(), layers, deduction, funnel.clone());
     let door = Door::new(host, DOOR_PORT, counter, books, sku(), funnel);
     door.run().await.map_err(|error| error.to_string())
 }
 
-fn layers(host: &Host, storm: &SaleStorm) -> Result<Layers, String> {
+fn layers(host: &Host, storm: &SaleStorm, gate: Gate) -> Result<Layers, String> {
     let setup = &storm.setup;
     let mut layers = Layers::default();
     if setup.has(Part::Switch) {
@@ -197,13 +225,6 @@ fn layers(host: &Host, storm: &SaleStorm) -> Result<Layers, String> {
         let admission = Admission::new(options, host.monotonic());
         layers.admission = Some(Arc::new(Mutex::new(admission)));
     }
-    if setup.has(Part::Gate) {
-        layers.gate = Some(match setup.way {
-            Way::Pessimistic => {
-                Gate::new(host.clone(), GATE_OF_DATABASE, 20, Duration::from_millis(200))
-            }
-            _ => Gate::new(host.clone(), 16, 64, Duration::from_millis(500)),
-        });
-    }
+    layers.gate = Some(gate).filter(|_| setup.has(Part::Gate));
     Ok(layers)
 }

@@ -5,7 +5,7 @@ use lockstorm_sim::check::Verdict;
 use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::plan::Seed;
 use lockstorm_sim::sale::facts::Connections;
-use lockstorm_sim::sale::{Part, SaleRun, SaleStorm, Setup, Way};
+use lockstorm_sim::sale::{GateBy, Part, SaleRun, SaleStorm, Setup, Way};
 
 use super::install_senses;
 
@@ -13,12 +13,17 @@ use super::install_senses;
 const CONNECTIONS: usize = 10;
 
 fn run(rush_per_second: u32, without: &[Part]) -> SaleRun {
+    run_by(GateBy::Count, rush_per_second, without)
+}
+
+fn run_by(gate_by: GateBy, rush_per_second: u32, without: &[Part]) -> SaleRun {
     install_senses();
     let setup = Setup {
         units: 100,
         demand: 40,
         rush_per_second,
         way: Way::Pessimistic,
+        gate_by,
         without: without.to_vec(),
         ..Setup::default()
     };
@@ -51,6 +56,15 @@ fn a_gate_keeps_connections_for_everything_else() {
         assert!(node.peak < CONNECTIONS, "{node:?}");
         assert_eq!((node.refusals, node.others_failed), (0, 0), "{node:?}");
         assert!(node.longest_wait.as_millis() < 50 && node.others > 100, "{node:?}");
+    }
+}
+
+/// It lets all connections be used, and nobody in while somebody waits for one.
+#[test]
+fn a_gate_that_looks_at_the_wait_for_connections_keeps_it_short() {
+    for node in of_nodes(&run_by(GateBy::PoolWait, 1_000, &[])) {
+        assert_eq!((node.refusals, node.others_failed), (0, 0), "{node:?}");
+        assert!(node.longest_wait.as_millis() < 200 && node.others > 100, "{node:?}");
     }
 }
 

@@ -135,6 +135,21 @@ fn an_order_that_only_the_shelf_has_confirmed_may_be_lost() {
     assert!(off.get("lost-order").is_some_and(|runs| *runs >= 3), "{off:?}");
 }
 
+/// A lock around the naive way parts those who read before others have written, and that is all
+/// that it does.
+#[test]
+fn a_lock_keeps_the_naive_sale_from_overselling_while_nothing_goes_wrong() {
+    let rush = Setup { rush_per_second: 1_000, ..Setup::naive() };
+    let sales = |lock: Option<&str>| {
+        campaign(Setup { lock: lock.map(str::to_owned), ..rush.clone() }, 8, false)
+    };
+    assert!(found(&sales(None), "oversell") >= 6);
+    for lock in ["redis", "zookeeper"] {
+        let locked = sales(Some(lock));
+        assert_eq!(found(&locked, "oversell"), 0, "{}", locked.text());
+    }
+}
+
 /// With all of them nothing of this is found: the same seeds.
 #[test]
 fn with_all_protections_none_of_it_is_found() {
