@@ -10,13 +10,14 @@
 //! - [`host`]: the machine this code runs on.
 //! - [`lock`]: [`Lock`](lock::Lock), [`Guard`](lock::Guard), [`LockError`](lock::LockError),
 //!   [`FencingToken`](lock::FencingToken); one folder for each backend.
-//! - [`sale`], with the feature `redis`: the flash sale around the lock, layer by layer.
+//! - [`sale`], with the features `redis`, `zookeeper` and `postgres`: the flash sale around the
+//!   lock, layer by layer.
 //! - [`stock`]: the guarded stock and its fence: the half of mutual exclusion that
 //!   no lock can give.
 
 pub mod host;
 pub mod lock;
-#[cfg(feature = "redis")]
+#[cfg(all(feature = "redis", feature = "zookeeper", feature = "postgres"))]
 pub mod sale;
 pub mod stock;
 

@@ -12,14 +12,20 @@
 //! | the gate | more than may be under way at once | [`gate`] |
 //! | deduction | buyers of what is sold out; a second purchase of one buyer | [`shelf`] |
 //! | the queue | nobody: it lets orders wait for the books | [`queue`] |
-//! | the writer | the same order a second time | [`writer`] |
+//! | the writer | the same order a second time; what the shelf gave away twice | [`writer`] |
+//! | the books | a payment that comes too late | [`orders`] |
 //!
-//! Units that nobody pays for go back on the shelf ([`shelf::Shelf::return_unpaid`]), and
-//! [`reconcile`] says whether shelf, queue and books agree in the end.
+//! # What is true
+//! The shelf is fast and forgets: a failover of its Redis takes back what was acknowledged.
+//! So what it gives is a *place in the queue*; an order is confirmed to its buyer only once the
+//! books, which are PostgreSQL's, have it, and they take no more orders than there are units. A
+//! leader ([`leader`]), elected through ZooKeeper, puts the units on the shelf, takes back what
+//! nobody pays for, and has the shelf follow the books wherever the two differ.
 //!
-//! Order of things: [`funnel`] counts what each layer did; [`counter`] is the door of an
-//! application node, which asks the layers in the order of the table; the rest are the
-//! layers. Each can be left out, which is how its worth is measured.
+//! Order of things: [`funnel`] counts what each layer did; [`counter`] asks the layers in the
+//! order of the table, [`door`] is where buyers reach it over the network; the rest are the
+//! layers. Each can be left out, which is how its worth is measured; [`reconcile`] says whether
+//! shelf and books agree.
 //!
 //! It is no shop: there are no prices and no carts, one order is one unit of one sku.
 
@@ -27,9 +33,13 @@ pub mod admission;
 pub mod books;
 pub mod bucket;
 pub mod counter;
+pub mod door;
 pub mod funnel;
 pub mod gate;
+pub mod leader;
+pub mod orders;
 pub mod page;
+pub mod pessimistic;
 pub mod queue;
 pub mod reconcile;
 pub mod shelf;

@@ -19,11 +19,12 @@
 //! - [`mod@lesson`]: storms to learn from.
 //! - [`mod@matrix`]: every lock against every family of faults.
 //! - [`claims`]: what a text on locks says, sentence by sentence, tried in storms.
+//! - [`sale`]: a whole flash sale in storms, layer by layer.
 //! - `proptest`, behind the feature of its name: plans as inputs of properties.
 //! - [`draw`]: keyed random draws; [`visible`]: foreign text in which everything is seen;
 //!   [`whole_file`]: files written as a whole.
 //!
-//! Dependencies point downwards in this picture: program → bench, lesson, matrix, claims → hunt, explain, seeds → shrink →
+//! Dependencies point downwards in this picture: program → bench, lesson, matrix, claims, sale → hunt, explain, seeds → shrink →
 //! storm → engine, server, fault, planted → plan, history, draw; report → check → history. The door for tests, [`storm::builder`], stands above: it shrinks and
 //! reports what fails.
 
@@ -43,6 +44,7 @@ pub mod planted;
 #[cfg(feature = "proptest")]
 pub mod proptest;
 pub mod report;
+pub mod sale;
 pub mod seeds;
 pub mod server;
 pub mod shrink;

@@ -2,7 +2,7 @@
 //!
 //! Order of things: [`arguments`] is the grammar; [`demonstrate`], [`run`], [`hunt`],
 //! [`merge`], [`shrink`], [`explain`], [`report`], [`bench`], [`frozen`] (a replay that stands still), [`check`], [`mod@claims`], [`kept`], [`lesson`],
-//! [`manual`], [`mod@matrix`], [`serve`], [`serve_plan`] do the verbs, [`wrong`] tells what the grammar refuses, [`sort`] which file is for another verb;
+//! [`manual`], [`mod@matrix`], [`mod@sale`], [`serve`], [`serve_plan`] do the verbs, [`wrong`] tells what the grammar refuses, [`sort`] which file is for another verb;
 //! [`plan_source`] finds their plans, [`plan_folder`] is where hunts write; [`say`] prints,
 //! [`progress`] says how far it is; [`exit`]
 //! has the codes.
@@ -26,6 +26,7 @@ mod plan_source;
 mod progress;
 mod report;
 mod run;
+mod sale;
 mod say;
 mod serve;
 mod serve_plan;
@@ -77,6 +78,7 @@ pub fn main() -> ExitCode {
         Some(Verb::Check(arguments)) => check::check(&arguments),
         Some(Verb::Matrix(arguments)) => matrix::matrix(&arguments),
         Some(Verb::Claims(arguments)) => claims::claims(&arguments),
+        Some(Verb::Sale(arguments)) => sale::sale(&arguments),
         Some(Verb::Seeds(verb)) => kept::kept(&verb),
         Some(Verb::Serve(arguments)) => match &arguments.verb {
             Some(verb) => serve::serve(verb),

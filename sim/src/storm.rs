@@ -5,7 +5,7 @@
 //! half-way, [`beside`] has several buyers do it), [`locks`] what they do it with, [`observe`] writes down what servers see (`drawn` finds out whose it is, of a lock that is not ours), [`conductor`] strikes and ends,
 //! [`anchors`] finds events by name, [`mod@reseed`] tries other futures of one past, [`frozen`] has one stand still to be looked at,
 //! [`place`] tells outsiders where it is, [`watchdog`] ends one that does not come back, [`mod@abreast`] makes several runs at once.
-//! [`builder`] is the door for tests, [`served`] has programs outside in the place of the clients.
+//! [`builder`] is the door for tests, [`mod@crew`] has programs of its own on the application nodes, [`served`] has programs outside in the place of the clients.
 
 pub mod abreast;
 pub mod anchors;
@@ -17,6 +17,7 @@ pub mod client;
 pub mod conductor;
 pub mod confirm;
 pub mod connections;
+pub mod crew;
 mod drawn;
 pub mod environment;
 pub mod frozen;
@@ -143,6 +144,25 @@ struct Manner {
     served: Option<Arc<served::Served>>,
     /// Where it stands still, or whether that is only to be known.
     freezing: Option<Arc<frozen::Freezing>>,
+    /// Programs in the place of the clients.
+    crew: Option<Arc<dyn crew::Crew>>,
+}
+
+/// Runs `plan` with a crew's programs in the place of the clients. What is to be thought of it is
+/// for whoever sent the crew to say: the judgement tells only whether it was run.
+pub fn run_crewed(plan: &Plan, engine: &dyn Engine, crew: Arc<dyn crew::Crew>) -> Run {
+    if let Some(Refusal { clause, mend }) = crew_refusal(plan) {
+        let mut run = not_run(plan, engine, Judgement::not_expressible(), clause);
+        run.ending.mend = Some(mend);
+        return run;
+    }
+    let manner = Manner { crew: Some(crew), ..Manner::default() };
+    staged(plan, engine, &(Arc::new(locks::build) as LockFactory), manner)
+}
+
+/// Why a crew's clients cannot be put through a storm by this program; `None` if they can.
+fn crew_refusal(plan: &Plan) -> Option<Refusal> {
+    (plan.topology.zookeeper > 0).then(crate::engine::shims::refusal)?
 }
 
 fn staged(plan: &Plan, engine: &dyn Engine, factory: &LockFactory, manner: Manner) -> Run {

@@ -1,9 +1,11 @@
 //! Does a flash sale sell exactly what there is, and what goes wrong when a layer is left
-//! out? The production code of the sale, with a real client, against a simulated Redis on
-//! TCP.
+//! out? Here the shelf, the queue and the layers before them, with a real client, against a
+//! simulated Redis on TCP; in `sale_storms` the whole sale on its nodes, while faults strike.
 
 mod redis_support;
+mod sale_storms;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,13 +15,14 @@ use lockstorm::host::BoxFuture;
 use lockstorm::lock::FencingToken;
 use lockstorm::lock::redis::{Endpoint, Options, RedisLock};
 use lockstorm::sale::admission::{Admission, AdmissionOptions};
-use lockstorm::sale::books::{Books, BooksError, Ledger, Recorded};
+use lockstorm::sale::books::{Books, BooksError, Recorded};
 use lockstorm::sale::counter::{ByScript, Counter, Deduction, Layers, Locked, Naively};
 use lockstorm::sale::funnel::{Funnel, Step};
 use lockstorm::sale::gate::Gate;
+use lockstorm::sale::orders::{Account, State};
 use lockstorm::sale::queue::OrderQueue;
-use lockstorm::sale::reconcile::{Difference, reconcile};
-use lockstorm::sale::shelf::{Shelf, ShelfOptions, Taken};
+use lockstorm::sale::reconcile::{self, Difference, differences};
+use lockstorm::sale::shelf::{Restock, Shelf, ShelfOptions, Taken};
 use lockstorm::sale::switch::{Flip, Mode};
 use lockstorm::sale::writer::{OrderWriter, WriterOptions};
 use lockstorm::sale::{Buyer, OrderName, Sku, Wish};
@@ -44,13 +47,41 @@ struct Sale {
     funnel: Funnel,
 }
 
+/// Books in memory, for the half of the sale that comes before them; those of a sale are in
+/// `sale_storms`.
+#[derive(Clone, Default)]
+struct Ledger(Arc<Mutex<BTreeMap<Buyer, Wish>>>);
+
+impl Ledger {
+    fn account(&self) -> Account {
+        let written = self.0.lock().unwrap();
+        let orders: Vec<_> = written.values().map(|wish| (wish.clone(), State::Unpaid)).collect();
+        Account { units: UNITS, free: i64::from(UNITS) - orders.len() as i64, orders }
+    }
+}
+
+impl Books for Ledger {
+    fn record<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<Recorded, BooksError>> {
+        let mut written = self.0.lock().unwrap();
+        let recorded = match written.get(&wish.buyer) {
+            Some(known) if known.order == wish.order => Recorded::Already,
+            Some(_) => Recorded::OtherOrder,
+            None => {
+                written.insert(wish.buyer.clone(), wish.clone());
+                Recorded::Now
+            }
+        };
+        Box::pin(std::future::ready(Ok(recorded)))
+    }
+}
+
 impl Sale {
-    async fn open(unpaid: Duration) -> Sale {
+    async fn open() -> Sale {
         let server = Ours::start().await;
         let host = Host::tokio("app-1");
         let endpoint = Endpoint::Direct(format!("127.0.0.1:{}", server.port));
         let command_timeout = Duration::from_secs(5);
-        let options = ShelfOptions { unpaid, command_timeout, ..ShelfOptions::default() };
+        let options = ShelfOptions { command_timeout, ..ShelfOptions::default() };
         let shelf = Shelf::new(host.clone(), endpoint.clone(), options).unwrap();
         assert!(shelf.preheat(&sku(), UNITS, FencingToken(7)).await.unwrap());
         Sale { _server: server, host, endpoint, shelf, funnel: Funnel::default() }
@@ -65,13 +96,12 @@ impl Sale {
     }
 
     fn writer<B: Books>(&self, consumer: &str, books: B, options: WriterOptions) -> OrderWriter<B> {
-        let (host, funnel) = (self.host.clone(), self.funnel.clone());
-        OrderWriter::new(host, self.queue(consumer), books, funnel, options)
+        let funnel = self.funnel.clone();
+        OrderWriter::new(self.shelf.clone(), self.queue(consumer), books, funnel, options)
     }
 
     async fn differences(&self, books: &Ledger) -> Vec<Difference> {
-        let shelf = self.shelf.inventory(&sku()).await.unwrap();
-        reconcile(UNITS, &sku(), &shelf, &books.orders())
+        differences(&self.shelf.inventory(&sku()).await.unwrap(), &books.account())
     }
 }
 
@@ -108,12 +138,10 @@ fn sold(steps: &[Step]) -> u32 {
     u32::try_from(steps.iter().filter(|step| **step == Step::Sold).count()).unwrap()
 }
 
-const LONG: Duration = Duration::from_secs(900);
-
 #[test]
 fn the_naive_sale_oversells() {
     on_tokio(async {
-        let sale = Sale::open(LONG).await;
+        let sale = Sale::open().await;
         let counter = sale.counter(Layers::default(), Naively(sale.shelf.clone()));
         assert!(sold(&rush(&counter, 50).await) > UNITS);
         let books = Ledger::default();
@@ -128,7 +156,7 @@ fn the_naive_sale_oversells() {
 #[test]
 fn a_lock_around_the_naive_sale_sells_what_there_is() {
     on_tokio(async {
-        let sale = Sale::open(LONG).await;
+        let sale = Sale::open().await;
         let options =
             Options { retry: Duration::from_millis(1), ..Options::new(Duration::from_secs(60)) };
         let lock = RedisLock::new(sale.host.clone(), sale.endpoint.clone(), options).unwrap();
@@ -145,7 +173,7 @@ fn a_lock_around_the_naive_sale_sells_what_there_is() {
 #[test]
 fn the_whole_sale_sells_exactly_what_there_is_and_all_agree() {
     on_tokio(async {
-        let sale = Sale::open(LONG).await;
+        let sale = Sale::open().await;
         let admission = Admission::new(AdmissionOptions::default(), sale.host.monotonic());
         let switch = Flip::default();
         let layers = Layers {
@@ -199,15 +227,11 @@ impl Books for Breaking {
             Err(BooksError { reason: "the books are closed".to_owned() })
         })
     }
-
-    fn strike<'a>(&'a self, order: &'a OrderName) -> BoxFuture<'a, Result<(), BooksError>> {
-        self.ledger.strike(order)
-    }
 }
 
 /// A writer dies over its third order; another takes over.
 async fn with_a_writer_that_dies(acknowledges_late: bool, writes_first: bool) -> (Sale, Ledger) {
-    let sale = Sale::open(LONG).await;
+    let sale = Sale::open().await;
     let counter = sale.counter(Layers::default(), ByScript(sale.shelf.clone()));
     assert_eq!(sold(&rush(&counter, UNITS).await), UNITS);
     let books = Ledger::default();
@@ -244,33 +268,79 @@ fn a_writer_that_acknowledges_early_loses_an_order() {
     });
 }
 
+/// Books that have sold all to somebody else.
+struct SoldOut;
+
+impl Books for SoldOut {
+    fn record<'a>(&'a self, _: &'a Wish) -> BoxFuture<'a, Result<Recorded, BooksError>> {
+        Box::pin(std::future::ready(Ok(Recorded::SoldOut)))
+    }
+}
+
 #[test]
-fn a_unit_that_nobody_pays_for_goes_back_and_is_sold_again() {
+fn the_unit_of_an_order_that_the_books_refuse_goes_back() {
     on_tokio(async {
-        let sale = Sale::open(Duration::from_millis(30)).await;
+        let sale = Sale::open().await;
         let counter = sale.counter(Layers::default(), ByScript(sale.shelf.clone()));
-        let books = Ledger::default();
-        sale.queue("app-1").open().await.unwrap();
-        let mut writer = sale.writer("app-1", books.clone(), WriterOptions::default());
         assert_eq!(sold(&rush(&counter, UNITS).await), UNITS);
-        assert!(sale.shelf.pay(&sku(), &wish(0, 1).order).await.unwrap());
-        assert!(!sale.shelf.pay(&sku(), &wish(0, 1).order).await.unwrap(), "paid once");
-        tokio::time::sleep(Duration::from_millis(60)).await;
-        assert_eq!(sale.shelf.return_unpaid(&sku(), 100).await.unwrap(), UNITS - 1);
-        assert_eq!(sale.shelf.return_unpaid(&sku(), 100).await.unwrap(), 0);
-        // Too late: the unit is another's.
-        assert!(!sale.shelf.pay(&sku(), &wish(1, 1).order).await.unwrap());
-        assert_eq!(counter.serve(&wish(100, 1)).await, Step::Sold);
+        sale.queue("app-1").open().await.unwrap();
+        let mut writer = sale.writer("app-1", SoldOut, WriterOptions::default());
+        while writer.step().await.unwrap() > 0 {}
+        assert_eq!(sale.funnel.of(Step::Unwritten), u64::from(UNITS));
+        let seen = sale.shelf.inventory(&sku()).await.unwrap();
+        assert_eq!((seen.left, seen.buyers), (Some(i64::from(UNITS)), vec![]));
+        // Once, however often it is asked for.
+        assert!(!sale.shelf.give_back(&wish(1, 1)).await.unwrap());
+        assert_eq!(sale.shelf.inventory(&sku()).await.unwrap().left, Some(i64::from(UNITS)));
+    });
+}
+
+#[test]
+fn an_order_that_was_lost_from_the_queue_is_found_by_a_leader() {
+    on_tokio(async {
+        let sale = Sale::open().await;
+        let books = Ledger::default();
+        assert_eq!(sale.shelf.take_in_two_steps(&wish(1, 1)).await.unwrap(), Taken::Sold);
+        // Its entry is acknowledged, and its writer dies before the books have it.
+        let mut queue = sale.queue("app-1");
+        queue.open().await.unwrap();
+        let entry = queue.next(1).await.unwrap().remove(0);
+        queue.acknowledge(&entry).await.unwrap();
+        let seen = sale.shelf.inventory(&sku()).await.unwrap();
+        let suspects: BTreeSet<OrderName> = BTreeSet::from([wish(1, 1).order]);
+        let restock = reconcile::plan(&sku(), &seen, &books.account(), &suspects).unwrap();
+        assert_eq!(restock.requeued, [wish(1, 1)]);
+        assert!(sale.shelf.restock(&sku(), &restock, seen.moves, FencingToken(8)).await.unwrap());
+        let mut writer = sale.writer("app-2", books.clone(), WriterOptions::default());
         while writer.step().await.unwrap() > 0 {}
         assert_eq!(sale.differences(&books).await, []);
-        assert_eq!(books.orders().len(), 2);
+    });
+}
+
+#[test]
+fn a_leader_that_was_replaced_or_has_looked_too_long_ago_changes_nothing() {
+    on_tokio(async {
+        let sale = Sale::open().await;
+        let restock = Restock { left: 99, ..Restock::default() };
+        let seen = sale.shelf.inventory(&sku()).await.unwrap();
+        let set = async |moves, token| {
+            sale.shelf.restock(&sku(), &restock, moves, FencingToken(token)).await.unwrap()
+        };
+        assert!(!set(seen.moves, 6).await, "replaced");
+        assert_eq!(sale.shelf.take(&wish(1, 1)).await.unwrap(), Taken::Sold);
+        assert!(!set(seen.moves, 9).await, "moved since");
+        let left = async || sale.shelf.inventory(&sku()).await.unwrap().left;
+        assert_eq!(left().await, Some(i64::from(UNITS) - 1));
+        let seen = sale.shelf.inventory(&sku()).await.unwrap();
+        assert!(set(seen.moves, 9).await);
+        assert_eq!(left().await, Some(99));
     });
 }
 
 #[test]
 fn only_the_latest_leader_fills_the_shelf_and_only_once() {
     on_tokio(async {
-        let sale = Sale::open(LONG).await;
+        let sale = Sale::open().await;
         assert_eq!(sale.shelf.take(&wish(1, 1)).await.unwrap(), Taken::Sold);
         for (token, why) in [(6, "replaced"), (7, "again"), (8, "a later one, after the first")] {
             assert!(!sale.shelf.preheat(&sku(), 100, FencingToken(token)).await.unwrap(), "{why}");
@@ -284,7 +354,7 @@ fn only_the_latest_leader_fills_the_shelf_and_only_once() {
 #[test]
 fn an_entry_of_nobodys_making_is_put_aside() {
     on_tokio(async {
-        let sale = Sale::open(LONG).await;
+        let sale = Sale::open().await;
         let stream =
             tokio::net::TcpStream::connect(("127.0.0.1", sale._server.port)).await.unwrap();
         let (mut connection, driver) = redis::aio::MultiplexedConnection::new_with_config(
@@ -296,7 +366,7 @@ fn an_entry_of_nobodys_making_is_put_aside() {
         .unwrap();
         tokio::spawn(driver);
         let mut add = redis::cmd("XADD");
-        add.arg("sale:{sku-42}:orders").arg("*").arg("what").arg("nonsense");
+        add.arg("sale:{sku-42}:orders").arg("*").arg("order").arg("of-nobody");
         let id: String = add.query_async(&mut connection).await.unwrap();
         let mut queue = sale.queue("app-1");
         queue.open().await.unwrap();

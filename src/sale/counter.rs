@@ -1,7 +1,7 @@
-//! The door of an application node: asks the layers in their order, and answers.
+//! The counter of an application node: asks the layers in their order, and answers.
 //!
-//! How a unit is taken is a [`Deduction`]: by the shelf's script, naively, or naively with
-//! a lock around it. Everything before it can be left out, so that what each layer is
+//! How a unit is taken is a [`Deduction`]: by the shelf's script, in two steps, naively, naively
+//! with a lock around it, or [in the database](super::pessimistic). Everything before it can be left out, so that what each layer is
 //! worth can be measured.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,6 +33,23 @@ pub struct ByScript(pub Shelf);
 impl Deduction for ByScript {
     fn take<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<Taken, ShelfError>> {
         Box::pin(self.0.take(wish))
+    }
+}
+
+/// In two steps: the unit first, then its order. Whoever dies in between has taken a unit for
+/// nobody.
+#[derive(Clone, Debug)]
+pub struct InTwoSteps(pub Shelf);
+
+impl Deduction for InTwoSteps {
+    fn take<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<Taken, ShelfError>> {
+        Box::pin(self.0.take_in_two_steps(wish))
+    }
+}
+
+impl Deduction for Box<dyn Deduction> {
+    fn take<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<Taken, ShelfError>> {
+        (**self).take(wish)
     }
 }
 
@@ -109,7 +126,7 @@ impl std::fmt::Debug for Layers {
     }
 }
 
-/// The door of one node.
+/// The counter of one node.
 #[derive(Debug)]
 pub struct Counter<D> {
     host: Host,

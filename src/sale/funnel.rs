@@ -6,8 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde::{Deserialize, Serialize};
+
 /// What became of somebody at a layer, in the order of the layers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Step {
     /// Somebody opened the page.
     Visited,
@@ -37,18 +40,55 @@ pub enum Step {
     Failed,
     /// … it went wrong, and a unit may have been taken.
     Indeterminate,
-    /// … and got a unit.
+    /// … and a unit was set aside for it.
     Sold,
-    /// … which it had got before, under the same order.
+    /// … which had been before, under the same order.
     Again,
     /// An order was written into the books.
     Written,
-    /// … which were there already.
+    /// … which knew it already.
     Rewritten,
+    /// … which did not take it: its buyer has another, or all were sold.
+    Unwritten,
+    /// A buyer was told that the books have the order.
+    Confirmed,
     /// An order was paid for.
     Paid,
-    /// A unit that nobody paid for went back.
+    /// A unit that nobody paid for was freed.
     Returned,
+    /// The shelf was set right by the books.
+    Restocked,
+}
+
+impl Step {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Step::Visited => "visited",
+            Step::Static => "static",
+            Step::Tapped => "tapped",
+            Step::Locked => "locked",
+            Step::Asked => "asked",
+            Step::Degraded => "degraded",
+            Step::Repeated => "repeated",
+            Step::TooOften => "too-often",
+            Step::Busy => "busy",
+            Step::Full => "full",
+            Step::SoldOut => "sold-out",
+            Step::Taken => "taken",
+            Step::Failed => "failed",
+            Step::Indeterminate => "indeterminate",
+            Step::Sold => "set-aside",
+            Step::Again => "set-aside-before",
+            Step::Written => "written",
+            Step::Rewritten => "rewritten",
+            Step::Unwritten => "unwritten",
+            Step::Confirmed => "confirmed",
+            Step::Paid => "paid",
+            Step::Returned => "returned",
+            Step::Restocked => "restocked",
+        }
+    }
 }
 
 /// Counts; clones are the same ones.

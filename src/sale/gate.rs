@@ -1,6 +1,9 @@
 //! So many at once, and so many more who wait: what keeps a sale from taking all
 //! connections of whatever stands behind it.
 //!
+//! A gate may also look at what stands behind it ([`Gate::closed_beyond`]): while somebody waits
+//! there for too long, such as for a connection of a pool, nobody else is let in.
+//!
 //! Whoever would be one too many is told so at once, and whoever waited too long is told
 //! that: a refusal that is quick costs a buyer less than an answer that comes too late.
 
@@ -18,19 +21,26 @@ pub enum Full {
     /// As many wait as may.
     #[error("too many wait already")]
     Queue,
+    /// What stands behind the gate keeps others waiting for too long already.
+    #[error("others wait too long already")]
+    Pressed,
     /// Nobody left in time.
     #[error("no turn came in time")]
     Waited,
 }
 
+/// How long somebody has waited behind a gate, at present.
+pub type Pressure = Arc<dyn Fn() -> Duration + Send + Sync>;
+
 /// A gate; clones are the same one.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Gate {
     host: Host,
     turns: Arc<Semaphore>,
     waiting: Arc<AtomicU32>,
     most_waiting: u32,
     patience: Duration,
+    pressure: Option<(Pressure, Duration)>,
 }
 
 /// The right to be inside, until it is dropped.
@@ -60,7 +70,15 @@ impl Gate {
             waiting: Arc::default(),
             most_waiting,
             patience,
+            pressure: None,
         }
+    }
+
+    /// The same gate, closed to whoever comes while `pressure` is `limit` or more.
+    #[must_use]
+    pub fn closed_beyond(mut self, pressure: Pressure, limit: Duration) -> Self {
+        self.pressure = Some((pressure, limit));
+        self
     }
 
     /// How many wait now.
@@ -73,6 +91,9 @@ impl Gate {
     /// # Errors
     /// [`Full`].
     pub async fn enter(&self) -> Result<Pass, Full> {
+        if self.pressure.as_ref().is_some_and(|(pressure, limit)| pressure() >= *limit) {
+            return Err(Full::Pressed);
+        }
         if let Ok(permit) = self.turns.clone().try_acquire_owned() {
             return Ok(Pass { _permit: permit, waited: Duration::ZERO });
         }
@@ -88,6 +109,16 @@ impl Gate {
             // The semaphore is never closed.
             Ok(Err(_)) | Err(_) => Err(Full::Waited),
         }
+    }
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Gate")
+            .field("free", &self.turns.available_permits())
+            .field("waiting", &self.waiting())
+            .finish_non_exhaustive()
     }
 }
 
@@ -125,5 +156,19 @@ mod tests {
         let dropped = gate.host.timeout(Duration::from_millis(5), gate.enter()).await;
         assert!(dropped.is_err());
         assert_eq!(gate.waiting(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_comes_while_others_wait_behind_it_is_told_at_once() {
+        let waited_ms = Arc::new(AtomicU32::new(0));
+        let behind = waited_ms.clone();
+        let pressure: Pressure =
+            Arc::new(move || Duration::from_millis(behind.load(Ordering::Relaxed).into()));
+        let gate = gate(2, 2, 50).closed_beyond(pressure, Duration::from_millis(20));
+        assert!(gate.enter().await.is_ok());
+        waited_ms.store(20, Ordering::Relaxed);
+        assert_eq!(gate.enter().await.unwrap_err(), Full::Pressed);
+        waited_ms.store(19, Ordering::Relaxed);
+        assert!(gate.enter().await.is_ok());
     }
 }

@@ -19,22 +19,13 @@ use super::{Buyer, OrderName, Sku, Wish};
 /// The name of the one group: those who write into the books.
 const GROUP: &str = "books";
 
-/// What the books are to be told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
-    /// A unit was sold under this wish.
-    Sold(Wish),
-    /// The unit of this wish went back.
-    Returned(Wish),
-}
-
 /// An entry of the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its place in the queue; it is acknowledged by it.
     pub id: String,
-    /// What it says.
-    pub news: News,
+    /// The order that the books are to have.
+    pub wish: Wish,
 }
 
 /// The queue of one sku, as one consumer sees it.
@@ -127,26 +118,21 @@ impl OrderQueue {
     async fn understood(&self, ids: Vec<StreamId>) -> Result<Vec<Entry>, ShelfError> {
         let mut entries = Vec::with_capacity(ids.len());
         for entry in ids {
-            match self.news(&entry) {
-                Some(news) => entries.push(Entry { id: entry.id, news }),
+            match self.wish(&entry) {
+                Some(wish) => entries.push(Entry { id: entry.id, wish }),
                 None => self.put_aside(&entry).await?,
             }
         }
         Ok(entries)
     }
 
-    fn news(&self, entry: &StreamId) -> Option<News> {
+    fn wish(&self, entry: &StreamId) -> Option<Wish> {
         let field = |name: &str| entry.get::<String>(name);
-        let wish = Wish {
+        Some(Wish {
             order: OrderName::new(field("order")?).ok()?,
             buyer: Buyer::new(field("buyer")?).ok()?,
             sku: self.sku.clone(),
-        };
-        match field("what")?.as_str() {
-            "sold" => Some(News::Sold(wish)),
-            "returned" => Some(News::Returned(wish)),
-            _ => None,
-        }
+        })
     }
 
     /// An entry of nobody's making: kept where people can look at it.

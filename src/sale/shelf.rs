@@ -1,5 +1,5 @@
 //! What is left of a sku, in Redis: put there before the sale, taken from by a script,
-//! given back when nobody pays.
+//! given back when an order came to nothing.
 //!
 //! All that belongs to one sku has one hash tag, so that one script may touch all of it
 //! also in a cluster:
@@ -7,19 +7,20 @@
 //! | key | what |
 //! |---|---|
 //! | `sale:{SKU}:left` | how many units are left |
-//! | `sale:{SKU}:epoch` | under which token they were put there |
+//! | `sale:{SKU}:epoch` | the token of the leader who last set that |
+//! | `sale:{SKU}:moves` | how often anything here was changed |
 //! | `sale:{SKU}:buyers` | hash: each buyer's order |
-//! | `sale:{SKU}:unpaid` | sorted set: each unpaid order, by its deadline |
-//! | `sale:{SKU}:of` | hash: each unpaid order's buyer |
 //! | `sale:{SKU}:orders` | stream: what the books are to be told ([`queue`](super::queue)) |
 //!
-//! A script is one step at its server: either a buyer has a unit, the deadline runs and
-//! the order is in the queue, or nothing has happened. What a script cannot give is
-//! durability: a failover to a replica that has not heard of it forgets the whole step,
-//! and a reply that is lost leaves its buyer not knowing ([`ShelfError::Indeterminate`]).
-//! The same wish may therefore always be asked again; it is recognised by its order.
+//! A script is one step at its server: either a buyer has a unit and the order is in the queue,
+//! or nothing has happened. What a script cannot give is durability: a failover to a replica
+//! that has not heard of it forgets the whole step, and a reply that is lost leaves its buyer
+//! not knowing ([`ShelfError::Indeterminate`]). The same wish may therefore always be asked
+//! again; it is recognised by its order. And what is here is never the truth of a sale, but
+//! follows it: [`Shelf::restock`].
 //!
-//! [`Shelf::take_naively`] is how it must not be done: it reads, and writes later.
+//! [`Shelf::take_naively`] and [`Shelf::take_in_two_steps`] are how it must not be done: the
+//! one reads, and writes later; the other may die between the unit and its order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,16 +35,16 @@ use crate::lock::redis::failure::Failure;
 use crate::lock::redis::{Credentials, Endpoint, InvalidOptions};
 
 /// Puts units on the shelf unless a later leader has: 1 if they are there now, 0 if
-/// they were. `KEYS` left, epoch; `ARGV` units, token.
+/// they were. `KEYS` left, epoch, moves; `ARGV` units, token.
 const PREHEAT: &str = "\
 local epoch = tonumber(redis.call('GET', KEYS[2]) or '-1')
 if epoch >= tonumber(ARGV[2]) then return 0 end
 redis.call('SET', KEYS[2], ARGV[2])
+redis.call('INCR', KEYS[3])
 return redis.call('SET', KEYS[1], ARGV[1], 'NX') and 1 or 0";
 
-/// Gives a unit. `KEYS` left, buyers, unpaid, of, orders; `ARGV` buyer, order, how long it
-/// may stay unpaid in ms.
-const TAKE: &str = "\
+/// Sets a unit aside. `KEYS` left, buyers, moves, orders; `ARGV` buyer, order.
+const SET_ASIDE: &str = "\
 local had = redis.call('HGET', KEYS[2], ARGV[1])
 if had then return had == ARGV[2] and 'again' or 'taken' end
 local left = redis.call('GET', KEYS[1])
@@ -51,37 +52,42 @@ if not left then return 'closed' end
 if tonumber(left) < 1 then return 'sold-out' end
 redis.call('DECR', KEYS[1])
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
-local time = redis.call('TIME')
-local deadline = time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(ARGV[3])
-redis.call('ZADD', KEYS[3], string.format('%.0f', deadline), ARGV[2])
-redis.call('HSET', KEYS[4], ARGV[2], ARGV[1])
-redis.call('XADD', KEYS[5], '*', 'what', 'sold', 'order', ARGV[2], 'buyer', ARGV[1])
-return 'sold'";
+redis.call('INCR', KEYS[3])
+";
 
-/// Ends the deadline of an order: 1, or 0 where it has none (any more). `KEYS` unpaid, of;
-/// `ARGV` order.
-const PAY: &str = "\
-if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 then return 0 end
+/// … and in the same step puts its order into the queue.
+const ENQUEUE: &str = "\
+redis.call('XADD', KEYS[4], '*', 'order', ARGV[2], 'buyer', ARGV[1])
+";
+
+const SOLD: &str = "return 'sold'";
+
+/// Puts a unit back if its buyer has it under this order: 1, else 0. `KEYS` left, buyers,
+/// moves; `ARGV` buyer, order.
+const GIVE_BACK: &str = "\
+if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('HDEL', KEYS[2], ARGV[1])
+redis.call('INCR', KEYS[1])
+redis.call('INCR', KEYS[3])
 return 1";
 
-/// Puts back what nobody paid for in time: how many. `KEYS` left, buyers, unpaid, of,
-/// orders; `ARGV` how many at most.
-const RETURN: &str = "\
-local time = redis.call('TIME')
-local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
-local due = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now, 'LIMIT', 0, ARGV[1])
-for _, order in ipairs(due) do
-  local buyer = redis.call('HGET', KEYS[4], order)
-  redis.call('ZREM', KEYS[3], order)
-  redis.call('HDEL', KEYS[4], order)
-  if buyer then
-    redis.call('HDEL', KEYS[2], buyer)
-    redis.call('INCR', KEYS[1])
-    redis.call('XADD', KEYS[5], '*', 'what', 'returned', 'order', order, 'buyer', buyer)
-  end
+/// Has the shelf say what its leader has worked out, unless it was changed since the leader
+/// looked, or a later leader has been here: 1, else 0. `KEYS` left, epoch, moves, buyers,
+/// orders; `ARGV` left, token, moves as seen, how many orders are put into the queue again,
+/// then order and buyer of each, then the buyers who have nothing here any more.
+const RESTOCK: &str = "\
+if (redis.call('GET', KEYS[3]) or '0') ~= ARGV[3] then return 0 end
+if tonumber(redis.call('GET', KEYS[2]) or '-1') > tonumber(ARGV[2]) then return 0 end
+redis.call('SET', KEYS[1], ARGV[1])
+redis.call('SET', KEYS[2], ARGV[2])
+redis.call('INCR', KEYS[3])
+local at = 5
+for _ = 1, tonumber(ARGV[4]) do
+  redis.call('XADD', KEYS[5], '*', 'order', ARGV[at], 'buyer', ARGV[at + 1])
+  at = at + 2
 end
-return #due";
+for gone = at, #ARGV do redis.call('HDEL', KEYS[4], ARGV[gone]) end
+return 1";
 
 /// How a request for a unit was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,19 +132,13 @@ pub enum ShelfError {
 pub struct ShelfOptions {
     /// How long a reply may take.
     pub command_timeout: Duration,
-    /// How long a unit is kept for a buyer who has not paid.
-    pub unpaid: Duration,
     /// How to log in; `None` where that is not asked for.
     pub credentials: Option<Credentials>,
 }
 
 impl Default for ShelfOptions {
     fn default() -> Self {
-        ShelfOptions {
-            command_timeout: Duration::from_millis(250),
-            unpaid: Duration::from_secs(900),
-            credentials: None,
-        }
+        ShelfOptions { command_timeout: Duration::from_millis(250), credentials: None }
     }
 }
 
@@ -146,7 +146,6 @@ impl Default for ShelfOptions {
 #[derive(Clone, Debug)]
 pub struct Shelf {
     host: Host,
-    options: ShelfOptions,
     connection: Arc<Connection>,
 }
 
@@ -158,8 +157,19 @@ pub struct Inventory {
     pub left: Option<i64>,
     /// Who has a unit, and under which order.
     pub buyers: Vec<(Buyer, OrderName)>,
-    /// The orders that have not been paid for.
-    pub unpaid: Vec<OrderName>,
+    /// How often anything was changed until then.
+    pub moves: u64,
+}
+
+/// What a leader has a shelf say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restock {
+    /// How many units are left.
+    pub left: u32,
+    /// Orders that go into the queue (again): the books do not have them.
+    pub requeued: Vec<Wish>,
+    /// Buyers who have no unit any more, whatever the shelf says.
+    pub gone: Vec<Buyer>,
 }
 
 pub(super) fn key(sku: &Sku, what: &str) -> String {
@@ -183,7 +193,7 @@ impl Shelf {
         let limit = options.command_timeout;
         let credentials = options.credentials.as_ref();
         let connection = Arc::new(Connection::new(host.clone(), endpoint, credentials, limit));
-        Ok(Shelf { host, options, connection })
+        Ok(Shelf { host, connection })
     }
 
     /// The host from which it is asked.
@@ -205,7 +215,7 @@ impl Shelf {
     ) -> Result<bool, ShelfError> {
         let script = Script::new(PREHEAT);
         let mut call = script.key(key(sku, "left"));
-        call.key(key(sku, "epoch")).arg(units).arg(token.0);
+        call.key(key(sku, "epoch")).key(key(sku, "moves")).arg(units).arg(token.0);
         let reply: i64 = self.run(&call).await?;
         Ok(reply == 1)
     }
@@ -215,13 +225,29 @@ impl Shelf {
     /// # Errors
     /// Any [`ShelfError`].
     pub async fn take(&self, wish: &Wish) -> Result<Taken, ShelfError> {
-        let script = Script::new(TAKE);
+        self.set_aside(wish, &format!("{SET_ASIDE}{ENQUEUE}{SOLD}")).await
+    }
+
+    /// Takes a unit, and puts the order into the queue with a command of its own: whoever dies
+    /// in between has taken a unit for nobody.
+    ///
+    /// # Errors
+    /// Any [`ShelfError`].
+    pub async fn take_in_two_steps(&self, wish: &Wish) -> Result<Taken, ShelfError> {
+        let taken = self.set_aside(wish, &format!("{SET_ASIDE}{SOLD}")).await?;
+        if taken == Taken::Sold {
+            self.enqueue(wish).await?;
+        }
+        Ok(taken)
+    }
+
+    async fn set_aside(&self, wish: &Wish, script: &str) -> Result<Taken, ShelfError> {
+        let script = Script::new(script);
         let mut call = script.key(key(&wish.sku, "left"));
-        for what in ["buyers", "unpaid", "of", "orders"] {
+        for what in ["buyers", "moves", "orders"] {
             call.key(key(&wish.sku, what));
         }
-        let unpaid = u64::try_from(self.options.unpaid.as_millis()).unwrap_or(u64::MAX >> 11);
-        call.arg(wish.buyer.as_str()).arg(wish.order.as_str()).arg(unpaid);
+        call.arg(wish.buyer.as_str()).arg(wish.order.as_str());
         let reply: String = self.run(&call).await?;
         match reply.as_str() {
             "sold" => Ok(Taken::Sold),
@@ -231,6 +257,13 @@ impl Shelf {
             "closed" => Ok(Taken::Closed),
             other => Err(ShelfError::Foreign { reason: format!("the script said `{other}`") }),
         }
+    }
+
+    async fn enqueue(&self, wish: &Wish) -> Result<(), ShelfError> {
+        let fields = ["order", wish.order.as_str(), "buyer", wish.buyer.as_str()];
+        let queue = key(&wish.sku, "orders");
+        let _: Value = self.ask(redis::cmd("XADD").arg(queue).arg("*").arg(&fields)).await?;
+        Ok(())
     }
 
     /// Takes a unit as one is tempted to: reads how many are left, looks, and writes one
@@ -248,38 +281,50 @@ impl Shelf {
                 let _: () = self.ask(redis::cmd("SET").arg(&left).arg(seen - 1)).await?;
             }
         }
-        let fields = ["what", "sold", "order", wish.order.as_str(), "buyer", wish.buyer.as_str()];
-        let queue = key(&wish.sku, "orders");
-        let _: Value = self.ask(redis::cmd("XADD").arg(queue).arg("*").arg(&fields)).await?;
+        self.enqueue(wish).await?;
         Ok(Taken::Sold)
     }
 
-    /// The order was paid for. `false` where it cannot be any more: its unit went back, or
-    /// it was paid for already.
+    /// Puts the unit of `wish` back, if it is set aside under its order. Whether it was.
     ///
     /// # Errors
-    /// Any [`ShelfError`].
-    pub async fn pay(&self, sku: &Sku, order: &OrderName) -> Result<bool, ShelfError> {
-        let script = Script::new(PAY);
-        let mut call = script.key(key(sku, "unpaid"));
-        call.key(key(sku, "of")).arg(order.as_str());
+    /// Any [`ShelfError`]; it may be called again.
+    pub async fn give_back(&self, wish: &Wish) -> Result<bool, ShelfError> {
+        let script = Script::new(GIVE_BACK);
+        let mut call = script.key(key(&wish.sku, "left"));
+        call.key(key(&wish.sku, "buyers")).key(key(&wish.sku, "moves"));
+        call.arg(wish.buyer.as_str()).arg(wish.order.as_str());
         let reply: i64 = self.run(&call).await?;
         Ok(reply == 1)
     }
 
-    /// Puts back up to `most` units that were not paid for in time, on the server's clock,
-    /// and tells the queue. How many.
+    /// Has the shelf say what the leader with `token` has worked out from what it saw there,
+    /// when there had been so many `moves`. `false` where the shelf was changed since, or has
+    /// heard of a later leader: nothing was done.
     ///
     /// # Errors
     /// Any [`ShelfError`].
-    pub async fn return_unpaid(&self, sku: &Sku, most: u32) -> Result<u32, ShelfError> {
-        let script = Script::new(RETURN);
+    pub async fn restock(
+        &self,
+        sku: &Sku,
+        restock: &Restock,
+        moves: u64,
+        token: FencingToken,
+    ) -> Result<bool, ShelfError> {
+        let script = Script::new(RESTOCK);
         let mut call = script.key(key(sku, "left"));
-        for what in ["buyers", "unpaid", "of", "orders"] {
+        for what in ["epoch", "moves", "buyers", "orders"] {
             call.key(key(sku, what));
         }
-        call.arg(most);
-        self.run(&call).await
+        call.arg(restock.left).arg(token.0).arg(moves).arg(restock.requeued.len());
+        for wish in &restock.requeued {
+            call.arg(wish.order.as_str()).arg(wish.buyer.as_str());
+        }
+        for buyer in &restock.gone {
+            call.arg(buyer.as_str());
+        }
+        let reply: i64 = self.run(&call).await?;
+        Ok(reply == 1)
     }
 
     /// What is there, in one step.
@@ -290,23 +335,20 @@ impl Shelf {
         let mut all = redis::pipe();
         all.atomic().cmd("GET").arg(key(sku, "left"));
         all.cmd("HGETALL").arg(key(sku, "buyers"));
-        all.cmd("ZRANGE").arg(key(sku, "unpaid")).arg(0).arg(-1);
+        all.cmd("GET").arg(key(sku, "moves"));
         let live = self.live().await?;
         let mut multiplexed = live.multiplexed();
         let query = all.query_async(&mut multiplexed);
-        let (left, buyers, unpaid): (Option<i64>, Vec<(String, String)>, Vec<String>) =
+        let (left, buyers, moves): (Option<i64>, Vec<(String, String)>, Option<u64>) =
             self.connection.run(&live, query).await.map_err(told)?;
         let foreign = |error: super::InvalidName| ShelfError::Foreign { reason: error.to_string() };
-        let mut inventory = Inventory { left, ..Inventory::default() };
+        let mut inventory =
+            Inventory { left, moves: moves.unwrap_or_default(), ..Inventory::default() };
         for (buyer, order) in buyers {
             let buyer = Buyer::new(buyer).map_err(foreign)?;
             inventory.buyers.push((buyer, OrderName::new(order).map_err(foreign)?));
         }
-        for order in unpaid {
-            inventory.unpaid.push(OrderName::new(order).map_err(foreign)?);
-        }
         inventory.buyers.sort();
-        inventory.unpaid.sort();
         Ok(inventory)
     }
 

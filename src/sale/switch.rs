@@ -2,11 +2,13 @@
 //! once.
 //!
 //! A degraded sale refuses cleanly: nothing is begun, what was begun is finished.
-//! [`Flip`] is a switch in this process; one that all nodes watch is whatever implements
-//! [`Switch`].
+//! [`Flip`] is a switch in this process; [`Watched`] is a node of ZooKeeper that all of them
+//! watch.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::lock::zookeeper::switch;
 
 /// What the sale does at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,36 @@ impl Flip {
 impl Switch for Flip {
     fn mode(&self) -> Mode {
         if self.0.load(Ordering::Relaxed) { Mode::Degraded } else { Mode::On }
+    }
+}
+
+/// What a [`Watched`] switch holds while the sale is degraded.
+pub const DEGRADED: &[u8] = b"degraded";
+
+/// A switch that every node watches in ZooKeeper. Where its value is not known, or was not
+/// confirmed for as long as a session lasts, the mode is what its maker says: a sale that must
+/// not stop for its switch goes on, one that must be stoppable does not.
+#[derive(Debug)]
+pub struct Watched {
+    switch: switch::Switch,
+    unknown: Mode,
+}
+
+impl Watched {
+    /// What `switch` says, or `unknown` where that is not known.
+    pub fn new(switch: switch::Switch, unknown: Mode) -> Self {
+        Watched { switch, unknown }
+    }
+}
+
+impl Switch for Watched {
+    fn mode(&self) -> Mode {
+        let reading = self.switch.reading();
+        match reading.value.as_deref() {
+            _ if reading.is_stale() => self.unknown,
+            Some(DEGRADED) => Mode::Degraded,
+            _ => Mode::On,
+        }
     }
 }
 

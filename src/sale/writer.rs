@@ -2,14 +2,15 @@
 //! once written.
 //!
 //! An order is acknowledged only after the books have it. A writer that dies in between
-//! leaves it to the next, whose writing changes nothing ([`Recorded::Already`]).
+//! leaves it to the next, whose writing changes nothing ([`Recorded::Already`]). The unit of an
+//! order that the books do not take goes back on the shelf before that.
 
 use std::time::Duration;
 
 use super::books::{Books, BooksError, Recorded};
 use super::funnel::{Funnel, Step};
-use super::queue::{Entry, News, OrderQueue};
-use super::shelf::ShelfError;
+use super::queue::{Entry, OrderQueue};
+use super::shelf::{Shelf, ShelfError};
 use crate::host::Host;
 
 /// How a writer works.
@@ -46,6 +47,7 @@ pub enum WriterError {
 #[derive(Debug)]
 pub struct OrderWriter<B> {
     host: Host,
+    shelf: Shelf,
     queue: OrderQueue,
     books: B,
     funnel: Funnel,
@@ -53,15 +55,16 @@ pub struct OrderWriter<B> {
 }
 
 impl<B: Books> OrderWriter<B> {
-    /// From `queue` into `books`.
+    /// From `queue`, which is beside `shelf`, into `books`.
     pub fn new(
-        host: Host,
+        shelf: Shelf,
         queue: OrderQueue,
         books: B,
         funnel: Funnel,
         options: WriterOptions,
     ) -> Self {
-        OrderWriter { host, queue, books, funnel, options }
+        let host = shelf.host().clone();
+        OrderWriter { host, shelf, queue, books, funnel, options }
     }
 
     /// Writes until the task is dropped.
@@ -103,16 +106,15 @@ impl<B: Books> OrderWriter<B> {
         Ok(batch.len())
     }
 
-    async fn write(&self, entry: &Entry) -> Result<(), BooksError> {
-        match &entry.news {
-            News::Sold(wish) => match self.books.record(wish).await? {
-                Recorded::Now => self.funnel.count(Step::Written),
-                Recorded::Already | Recorded::OtherOrder => self.funnel.count(Step::Rewritten),
-            },
-            News::Returned(wish) => {
-                self.books.strike(&wish.order).await?;
-                self.funnel.count(Step::Returned);
-            }
+    async fn write(&self, entry: &Entry) -> Result<(), WriterError> {
+        let recorded = self.books.record(&entry.wish).await?;
+        self.funnel.count(match recorded {
+            Recorded::Now => Step::Written,
+            Recorded::Already | Recorded::Lapsed => Step::Rewritten,
+            Recorded::OtherOrder | Recorded::SoldOut => Step::Unwritten,
+        });
+        if !recorded.has_unit() {
+            self.shelf.give_back(&entry.wish).await?;
         }
         Ok(())
     }

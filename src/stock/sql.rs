@@ -226,6 +226,12 @@ impl SqlStock {
         self.pool.usage()
     }
 
+    /// How long whoever waits for a connection now has waited, of them the longest; nothing where
+    /// nobody does.
+    pub fn pool_wait(&self) -> Duration {
+        self.pool.wait()
+    }
+
     /// Puts a sku on sale with so many units; one that is there stays as it is.
     ///
     /// # Errors

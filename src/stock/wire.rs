@@ -109,7 +109,7 @@ pub enum Reply {
 
 /// Why no message could be read.
 #[derive(Debug)]
-pub(super) enum ReadError {
+pub(crate) enum ReadError {
     /// The connection ended or failed.
     Io(io::Error),
     /// The peer sent what is no message, for people.
@@ -118,19 +118,19 @@ pub(super) enum ReadError {
 
 /// Reads messages off a stream, and writes them to it.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     stream: Stream,
     /// What has come and is not read yet; never more than a line.
     buffer: Vec<u8>,
 }
 
 impl Lines {
-    pub(super) fn new(stream: Stream) -> Self {
+    pub(crate) fn new(stream: Stream) -> Self {
         Lines { stream, buffer: Vec::new() }
     }
 
     /// The next message; `None` when the peer has closed between messages.
-    pub(super) async fn read<T: DeserializeOwned>(&mut self) -> Result<Option<T>, ReadError> {
+    pub(crate) async fn read<T: DeserializeOwned>(&mut self) -> Result<Option<T>, ReadError> {
         let mut searched = 0;
         loop {
             if let Some(end) = self.buffer[searched..].iter().position(|byte| *byte == b'\n') {
@@ -157,7 +157,7 @@ impl Lines {
     }
 
     /// Writes one message.
-    pub(super) async fn write(&mut self, message: &impl Serialize) -> io::Result<()> {
+    pub(crate) async fn write(&mut self, message: &impl Serialize) -> io::Result<()> {
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
         self.stream.write_all(&line).await?;
@@ -165,7 +165,7 @@ impl Lines {
     }
 
     /// Says that nothing more will be written.
-    pub(super) async fn finish(&mut self) -> io::Result<()> {
+    pub(crate) async fn finish(&mut self) -> io::Result<()> {
         self.stream.shutdown().await
     }
 }

@@ -6,6 +6,7 @@ mod bases;
 mod misfit;
 mod planted;
 
+pub(crate) use bases::sale;
 use bases::{
     postgres_failover, postgres_pool, postgres_pooler, postgres_single, redis_failover,
     redis_long_lease, redis_single, redlock_five, zookeeper_single, zookeeper_three,

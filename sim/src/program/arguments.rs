@@ -17,6 +17,7 @@ use super::lesson::LessonVerb;
 use super::manual::{CompletionsArguments, ManArguments};
 use super::matrix::MatrixArguments;
 use super::report::ReportArguments;
+use super::sale::SaleArguments;
 use super::shrink::ShrinkArguments;
 
 pub use bench::{BenchVerb, BugsArguments};
@@ -79,6 +80,10 @@ pub enum Verb {
     ///
     /// Exit code 0 if every sentence came out as the committed table says, 1 if one did not.
     Claims(ClaimsArguments),
+    /// A whole flash sale in storms: its layers, its orders, and whether it sells what there is.
+    ///
+    /// Exit code 0 if every sale was safe, 1 if one was not.
+    Sale(SaleArguments),
     /// The kept plans under `seeds/`.
     #[command(subcommand)]
     Seeds(SeedsVerb),

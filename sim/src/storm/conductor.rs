@@ -354,6 +354,14 @@ impl Conductor {
         }
     }
 
+    /// Ends the run before its time: there is nothing more to wait for. Nothing before all
+    /// faults have ended.
+    pub(super) fn is_done(self: &Arc<Self>) {
+        if self.lock().healed {
+            self.stop_clients();
+        }
+    }
+
     fn stop_clients(self: &Arc<Self>) {
         if std::mem::replace(&mut self.lock().stopping, true) {
             return;

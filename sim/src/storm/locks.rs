@@ -213,7 +213,7 @@ fn options(plan: &Plan) -> Options {
 }
 
 /// What all locks on ZooKeeper have: the lease is the session's timeout.
-fn sessions(plan: &Plan) -> zookeeper::Options {
+pub(crate) fn sessions(plan: &Plan) -> zookeeper::Options {
     let lock = &plan.lock;
     let mut options = zookeeper::Options::new(lock.lease.to_duration());
     options.margin = margin(plan);
@@ -223,7 +223,8 @@ fn sessions(plan: &Plan) -> zookeeper::Options {
     options
 }
 
-fn ensemble(plan: &Plan) -> Vec<String> {
+/// The ZooKeeper servers.
+pub(crate) fn ensemble(plan: &Plan) -> Vec<String> {
     let nodes = plan.topology.zookeeper_nodes().into_iter();
     nodes.map(|node| format!("{node}:{CLIENT_PORT}")).collect()
 }
@@ -242,8 +243,8 @@ fn sentinels(plan: &Plan) -> Vec<String> {
     nodes.map(|node| format!("{node}:{}", sentinel::PORT)).collect()
 }
 
-/// Where the master is.
-fn endpoint(plan: &Plan) -> Endpoint {
+/// Where the master of Redis is.
+pub(crate) fn endpoint(plan: &Plan) -> Endpoint {
     match plan.topology.sentinels {
         0 => Endpoint::Direct(format!("redis-1:{REDIS_PORT}")),
         _ => Endpoint::Sentinel { sentinels: sentinels(plan), master_name: MASTER_NAME.to_owned() },

@@ -20,7 +20,7 @@ use crate::fault::promotion::Controls;
 use crate::history::{Name, Recorder, What};
 use crate::plan::{POOLER_NODE, Plan, StockPlace};
 use crate::server::postgres::pooler::{Pooler, PoolerSettings};
-use crate::server::postgres::{Costs, Primary, Server, Settings};
+use crate::server::postgres::{Control, Costs, Primary, Server, Settings};
 
 /// The port of every PostgreSQL server.
 pub const PORT: u16 = 5_432;
@@ -119,16 +119,23 @@ impl Cluster {
         self.watch.crowd()
     }
 
-    /// Tells what the books of the stock in SQL say: those of the primary of the newest
-    /// timeline, which is where an operator sends everybody in the end.
-    pub fn tell_books(&self, recorder: &Recorder) {
+    /// The primary of the newest timeline, which is where an operator sends everybody in the
+    /// end.
+    fn newest(&self) -> Option<(Name, Control)> {
         let primaries =
             self.controls.all().into_iter().filter(|(_, control)| !control.is_standby());
         // Of one timeline there is one; the first name decides nothing.
-        let Some((name, control)) = primaries.rev().max_by_key(|(_, control)| control.timeline())
-        else {
-            return;
-        };
+        primaries.rev().max_by_key(|(_, control)| control.timeline())
+    }
+
+    /// The committed rows of a table at that primary, and its name.
+    pub fn rows(&self, table: &str) -> Option<(Name, Vec<TableRow>)> {
+        self.newest().map(|(name, control)| (name, control.rows(table)))
+    }
+
+    /// Tells what the books of the stock in SQL say.
+    pub fn tell_books(&self, recorder: &Recorder) {
+        let Some((name, control)) = self.newest() else { return };
         let of_sku = |table: &str, column: &str| {
             let rows = control.rows(table).into_iter();
             let sku = SKUS[0].to_string();
@@ -170,7 +177,11 @@ impl std::fmt::Debug for Cluster {
     }
 }
 
-fn field<'r>(row: &'r [(String, Option<String>)], name: &str) -> Option<&'r str> {
+/// A row: the name of each column, and what is in it as text.
+pub type TableRow = Vec<(String, Option<String>)>;
+
+/// What is in this column.
+pub fn field<'r>(row: &'r [(String, Option<String>)], name: &str) -> Option<&'r str> {
     row.iter().find(|(known, _)| known == name).and_then(|(_, value)| value.as_deref())
 }
 

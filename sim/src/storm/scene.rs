@@ -14,6 +14,7 @@ use lockstorm::stock::Stock;
 use super::Manner;
 use super::conductor::{Conductor, Patience, Stop};
 use super::connections::{Connections, Pools};
+use super::crew::{self, Crew};
 use super::drawn::Drawn;
 use super::frozen::Freezing;
 use super::locks::{self, LockFactory};
@@ -86,6 +87,8 @@ struct Scene {
     served: Option<Outside>,
     /// Who looks into the servers once they stand still.
     freezing: Option<Arc<Freezing>>,
+    /// Programs in the place of the clients.
+    crew: Option<Arc<dyn Crew>>,
     /// Why a node could not even begin.
     failure: Arc<OnceLock<String>>,
 }
@@ -100,7 +103,8 @@ pub(super) fn run(
     lock_factory: &LockFactory,
     manner: Manner,
 ) -> Result<Outcome, String> {
-    let names: Vec<Name> = plan.topology.nodes().into_iter().map(Name::from).collect();
+    let names = crew::nodes(plan, manner.crew.is_some());
+    let names: Vec<Name> = names.into_iter().map(Name::from).collect();
     let world = World::new(plan.seed.0, names.iter().cloned());
     place::begin(&world);
     let _senses = engine.gives_senses().then(|| senses::enter(&world));
@@ -118,14 +122,17 @@ pub(super) fn run(
     if let Some(freezing) = &manner.freezing {
         freezing.begin(&world, &recorder);
     }
-    let with = With { lull, served, freezing: manner.freezing };
+    let with = With { lull, served, freezing: manner.freezing, crew: manner.crew };
     let scene = Scene::of(plan, &world, &recorder, with, lock_factory);
     let (promises, patience, ends_at_us) = match scene.served {
         // Nothing is known of what they promise, or how patient they are.
         Some(_) => (Promises::default(), Patience::NONE, FOR_EVER_US),
         None => {
             let (bound, promises) = declared(&scene)?;
-            let patience = patience(plan, bound);
+            let patience = match &scene.crew {
+                Some(crew) => crew.patience(),
+                None => patience(plan, bound),
+            };
             (promises, patience, plan.duration.0 + patience.takeover_us + 2 * patience.settle_us)
         }
     };
@@ -236,8 +243,12 @@ fn opening(
         let node: Name = "stock-1".into();
         let database =
             (scene.plan.workload.stock != StockPlace::Memory).then(|| scene.database.clone());
-        let is_served = scene.served.is_some();
+        let (is_served, crew) = (scene.served.is_some(), scene.crew.clone());
+        let cluster = scene.database.clone();
         let books = move |recorder: &Recorder| {
+            if let Some(crew) = &crew {
+                return crew.tell_books(recorder, &cluster);
+            }
             if let Some(database) = &database {
                 return database.tell_books(recorder);
             }
@@ -298,6 +309,7 @@ struct With {
     lull: Lull,
     served: Option<Outside>,
     freezing: Option<Arc<Freezing>>,
+    crew: Option<Arc<dyn Crew>>,
 }
 
 impl Scene {
@@ -308,7 +320,8 @@ impl Scene {
         with: With,
         lock_factory: &LockFactory,
     ) -> Arc<Scene> {
-        let names = plan.topology.nodes().into_iter();
+        let With { lull, served, freezing, crew } = with;
+        let names = crew::nodes(plan, crew.is_some()).into_iter();
         let nodes: Vec<(NodeId, String)> =
             names.enumerate().map(|(index, name)| (NodeId(index as u16), name)).collect();
         let redis = nodes.iter().filter(|(_, name)| name.starts_with("redis-"));
@@ -316,7 +329,6 @@ impl Scene {
         let disks = nodes
             .iter()
             .map(|(node, name)| (*node, Disk::new(disk::Settings::default(), plan.seed.0, name)));
-        let With { lull, served, freezing } = with;
         let roll = served.as_ref().map(|(_, roll)| roll.clone());
         Arc::new(Scene {
             plan: plan.clone(),
@@ -336,6 +348,7 @@ impl Scene {
             drawn: (plan.lock.name == OWN_LOCK.name && served.is_none()).then(Arc::default),
             served,
             freezing,
+            crew,
             failure: Arc::default(),
         })
     }

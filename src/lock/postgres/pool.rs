@@ -9,8 +9,9 @@
 //! closed, and the server undoes what was open. Waiting is bounded by the host's clock; the
 //! pool library's own timeouts are off.
 
+use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -27,6 +28,21 @@ pub(crate) struct Pool {
     host: Host,
     inner: deadpool::managed::Pool<Dialer>,
     usage: Arc<Mutex<Usage>>,
+    waiting: Waiting,
+    /// How many have asked for a connection so far.
+    asked: AtomicU64,
+}
+
+/// Since when each of those who wait has waited, by the number of its asking.
+type Waiting = Arc<Mutex<BTreeMap<u64, Duration>>>;
+
+/// One of those who wait, also where the future is dropped half-way.
+struct Waiter(Waiting, u64);
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        lock(&self.0).remove(&self.1);
+    }
 }
 
 /// How a pool has been used.
@@ -69,7 +85,20 @@ impl Pool {
         let built = deadpool::managed::Pool::builder(dialer).max_size(connections).build();
         // Only a timeout without a runtime cannot be built, and there are no timeouts.
         let inner = built.unwrap_or_else(|error| unreachable!("a pool without timeouts: {error}"));
-        Pool { host, inner, usage: Arc::default() }
+        Pool {
+            host,
+            inner,
+            usage: Arc::default(),
+            waiting: Arc::default(),
+            asked: AtomicU64::new(0),
+        }
+    }
+
+    /// How long whoever waits for a connection now has waited, of them the longest; nothing
+    /// where nobody does.
+    pub(crate) fn wait(&self) -> Duration {
+        let oldest = lock(&self.waiting).values().min().copied();
+        oldest.map_or(Duration::ZERO, |since| self.host.monotonic().saturating_sub(since))
     }
 
     /// How it has been used until now.
@@ -80,7 +109,11 @@ impl Pool {
     /// A connection, waited for for at most `limit`.
     pub(crate) async fn lend(&self, limit: Duration) -> Result<Lent, Failure> {
         let began = self.host.monotonic();
+        let number = self.asked.fetch_add(1, Ordering::Relaxed);
+        lock(&self.waiting).insert(number, began);
+        let waiter = Waiter(self.waiting.clone(), number);
         let lent = self.host.timeout(limit, self.inner.get()).await;
+        drop(waiter);
         let waited = self.host.monotonic().saturating_sub(began);
         let mut usage = lock(&self.usage);
         usage.waited += waited;
@@ -192,7 +225,7 @@ impl std::fmt::Debug for Lent {
     }
 }
 
-fn lock(usage: &Mutex<Usage>) -> std::sync::MutexGuard<'_, Usage> {
+fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     // Nothing that can panic runs while it is held.
-    usage.lock().unwrap_or_else(PoisonError::into_inner)
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

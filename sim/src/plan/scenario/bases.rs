@@ -104,6 +104,23 @@ pub(super) fn postgres_single() -> (Micros, LockPlan, Topology, Workload) {
     (duration, lock, Topology { postgres: 1, ..topology }, workload)
 }
 
+/// The whole of a sale: a master of Redis that fails over, an ensemble of ZooKeeper, one
+/// PostgreSQL server whose disk keeps what it has acknowledged.
+pub fn sale() -> (Micros, LockPlan, Topology, Workload) {
+    let (_, lock, topology, workload) = redis_failover();
+    // The lease is the session's timeout: how long a leader that died is one.
+    let lock = LockPlan {
+        name: "none".to_owned(),
+        lease: Micros::from_secs(2),
+        margin_ppm: 333_333,
+        command_timeout: Micros::from_millis(300),
+        ..lock
+    };
+    let topology =
+        Topology { zookeeper: 3, tick: Micros::from_millis(500), postgres: 1, ..topology };
+    (Micros::from_secs(6), lock, topology, workload)
+}
+
 /// Whoever waits for the row of the stock waits with a connection of its pool.
 pub(super) fn postgres_pool() -> (Micros, LockPlan, Topology, Workload) {
     let (duration, lock, topology, workload) = postgres_single();

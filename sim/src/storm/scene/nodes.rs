@@ -14,6 +14,7 @@ use crate::server::redis::{AppendFsync, ConfigFile, Persistence, Server, Setting
 use crate::server::zookeeper;
 use crate::storm::cancelling::Cancelling;
 use crate::storm::client::Client;
+use crate::storm::crew::Seat;
 use crate::storm::frozen::Window;
 use crate::storm::locks;
 use crate::storm::observe::{Namer, RedisWatch, StockWatch};
@@ -45,6 +46,10 @@ impl Scene {
             self.database.factory(name, &self.disks[&node], &self.freezing)
         } else if name.starts_with("pooler-") {
             self.database.pooler_factory(name)
+        } else if let Some(crew) = &self.crew {
+            let (recorder, stop) = (self.recorder.clone(), self.stop.clone());
+            let seat = Seat { recorder, stop, conductor: self.conductor.clone() };
+            crew.program(&seat, name)
         } else if name.starts_with("stock-") {
             self.stock_server(name)
         } else if let Some((served, roll)) = &self.served {
