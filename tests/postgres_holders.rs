@@ -342,3 +342,32 @@ fn two_keys_in_opposite_order_wait_for_each_other_beyond_the_servers_detector() 
         assert!(!run.judgement.found(Kind::Deadlock), "{}", told(run));
     });
 }
+
+/// A server that cannot synchronise its log ends; whoever repairs its disk starts it again, but
+/// not while a crash still holds it down.
+#[test]
+fn a_server_that_its_disk_has_ended_serves_again_once_the_disk_is_repaired() {
+    let failing = fault("disk-error", "node = \"pg-1\"\nat = \"1s\"\nfor = \"1s\"");
+    let crash = fault("process-crash", "node = \"pg-1\"\nat = \"1500ms\"\nfor = \"1s\"");
+    let starts = |run: &Run| -> Vec<u64> {
+        let of_server = run.history.iter().filter(|event| &*event.node == "pg-1");
+        let starts = of_server.filter(|event| matches!(event.what, What::NodeStarted { .. }));
+        starts.map(|event| event.at_us / 1_000).collect()
+    };
+    for (faults, again_ms) in [(failing.clone(), 2_000), (format!("{failing}{crash}"), 2_500)] {
+        each_lock(
+            &OF_ROWS,
+            |lock| with(lock, &faults),
+            |run| {
+                let ended = |what: &What| matches!(what, What::ProgramEnded { .. });
+                assert!(run.history.iter().any(|event| ended(&event.what)), "{}", told(run));
+                assert_eq!(run.judgement.verdict, Verdict::Safe, "{}", told(run));
+                let [0, again] = starts(run)[..] else { panic!("{:?}", starts(run)) };
+                assert!((again_ms..again_ms + 5).contains(&again), "{again}");
+                let soon_us = (again + 1_500) * 1_000;
+                let is_then = |(at_us, _): &(u64, String)| (again * 1_000..soon_us).contains(at_us);
+                assert!(grants(run).iter().any(is_then), "{}", told(run));
+            },
+        );
+    }
+}

@@ -302,7 +302,8 @@ fn servers_that_cannot_write_are_told_to_have_ended() {
             assert!(said.contains(&format!("{node} ended by itself after")), "{block}");
             assert!(said.contains(how.as_str()), "{block}");
         }
-        let mend = "a program that ends by itself stays so until a crash of its node is over";
+        let mend = "a program that ends by itself stays so until a crash of its node, or the \
+                    failure of its disk, is over";
         assert_eq!(said.matches(mend).count(), 1, "{block}");
     });
 }

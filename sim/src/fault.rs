@@ -15,7 +15,7 @@ mod replication_stall;
 mod reset;
 mod slow_link;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::disk::{Disk, DiskSign};
@@ -232,6 +232,22 @@ pub fn end(kind: &FaultKind, others: &[&FaultKind], ground: &Ground) {
         | FaultKind::DiskError { node } => disk::end(node, others, ground),
         // There is nothing to undo.
         FaultKind::Reset { .. } | FaultKind::Promote { .. } => {}
+    }
+}
+
+/// A fault of this kind has ended, and the programs of the nodes `ended` have come to an end by
+/// themselves: starts the one that it was in the way of, unless one of the faults that go on, the
+/// `others`, still is.
+pub fn start_again(
+    kind: &FaultKind,
+    others: &[&FaultKind],
+    ended: &BTreeSet<Name>,
+    ground: &Ground,
+) {
+    if let FaultKind::DiskError { node } = kind
+        && ended.contains(node.as_str())
+    {
+        disk::start_again(node, others, ground);
     }
 }
 

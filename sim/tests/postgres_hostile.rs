@@ -367,6 +367,9 @@ fn giant_statements_are_read_or_refused_in_words() {
         );
         assert_eq!(complaint(&client, &"SELECT 1;".repeat(400_000)).await, tokens);
         assert_eq!(complaint(&client, &";".repeat(2_000_000)).await, tokens);
+        // The end of a text is no token of its.
+        assert_eq!(complaint(&client, &";".repeat(1_000_000)).await, "");
+        assert_eq!(complaint(&client, &";".repeat(1_000_001)).await, tokens);
         let giant = format!("SELECT length('{}')", "x".repeat(16_000_000));
         assert_eq!(told(&client, &giant).await, "(16000000) #1");
         let open = format!("SELECT '{}", "x".repeat(1_000_000));
@@ -388,6 +391,45 @@ fn giant_statements_are_read_or_refused_in_words() {
         assert_eq!(told(&client, "SELECT 1").await, "(1) #1");
         assert_unharmed(&ours).await;
     });
+}
+
+#[test]
+fn what_is_replaced_takes_no_room() {
+    on_tokio(async {
+        let ours = start(Settings::default()).await;
+        let parse = |query: &str| message(b'P', format!("\0{query}\0\0\0").as_bytes());
+        let (bind, sync) = (message(b'B', b"\0\0\0\0\0\0\0\0"), message(b'S', b""));
+        let giant = parse(&format!("SELECT '{}'", "x".repeat(5 * MIB)));
+        let twice = [STARTUP, &giant, &giant, &bind, &bind, &sync].concat();
+        assert_eq!(kinds(&exchange(ours.port, &twice).await), "1122Z");
+        // Each is gone as soon as another is to come, whatever comes of that.
+        let failed = [STARTUP, &giant, &parse("SELECT FROM WHERE"), &sync, &bind, &sync].concat();
+        let answer = exchange(ours.port, &failed).await;
+        assert_eq!(kinds(&answer), "1EZEZ");
+        assert!(String::from_utf8_lossy(&answer).contains("unnamed prepared statement does not"));
+
+        let small = Settings { message_bytes: 64 * 1024, ..Settings::default() };
+        let ours = start(small).await;
+        let count: u16 = 5_000;
+        let list: Vec<String> = (1..=count).map(|number| format!("${number}")).collect();
+        let many = parse(&format!("SELECT 'x'::text IN ({})", list.join(",")));
+        let nulls = vec![0xff; 4 * usize::from(count)];
+        let bind = [&b"\0\0\0\0"[..], &count.to_be_bytes(), &nulls, b"\0\0"].concat();
+        let bind = message(b'B', &bind);
+        let twice = [STARTUP, &many, &bind, &bind, &sync].concat();
+        assert_eq!(kinds(&exchange(ours.port, &twice).await), "122Z");
+    });
+}
+
+/// The kinds of the messages behind the greeting.
+fn kinds(answer: &[u8]) -> String {
+    let (mut kinds, mut rest) = (String::new(), answer);
+    while let [kind, a, b, c, d, ..] = *rest {
+        kinds.push(char::from(kind));
+        let length = u32::from_be_bytes([a, b, c, d]) as usize;
+        rest = rest.get(1 + length..).unwrap_or_default();
+    }
+    kinds.split_once('Z').map_or_else(String::new, |(_, behind)| behind.to_owned())
 }
 
 #[test]

@@ -29,6 +29,7 @@ const SORTED_SETS: &str = include_str!("redis_support/sorted_sets.txt");
 const SETS: &str = include_str!("redis_support/sets.txt");
 const STREAMS: &str = include_str!("redis_support/streams.txt");
 const CJSON: &str = include_str!("redis_support/cjson.txt");
+const WORDS: &str = include_str!("redis_support/words.txt");
 const KEYS: &str = include_str!("redis_support/keys.txt");
 const SORTING: &str = include_str!("redis_support/sorting.txt");
 const BITS: &str = include_str!("redis_support/bits.txt");
@@ -213,6 +214,12 @@ fn sets() {
 #[test]
 fn streams() {
     compare(STREAMS);
+}
+
+/// Wherever Redis reads a C string.
+#[test]
+fn texts_with_a_nul() {
+    compare(WORDS);
 }
 
 #[test]

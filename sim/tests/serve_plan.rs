@@ -175,6 +175,52 @@ fn a_lost_reply_tells_nobody_and_promises_nothing() {
 }
 
 #[test]
+fn a_reply_that_its_client_did_not_wait_for_tells_nobody_whoever_comes_next() {
+    let plan = plan_file(
+        "[[fault]]\nkind = \"partition\"\nfrom = [\"app-1\"]\nto = [\"redis-1\"]\nfor = \"2s\"\n\
+         after = \"app-1 acquire 1 applied\"\n",
+    );
+    let served = Served::begin(plan.path(), &[]);
+    let mut first = served.connect("app-1", "redis-1");
+    first.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    take(&mut first, "a", 120_000).expect_err("its reply is held back");
+    drop(first);
+    // Over another connection it hears everything, and nothing of that.
+    let mut second = served.connect("app-1", "redis-1");
+    let present: String = redis::cmd("GET").arg("lock:stock").query(&mut second).unwrap();
+    assert_eq!(present, "a");
+    // Long enough for what was held back to come, to nobody.
+    sleep(Duration::from_secs(2));
+    let _: String = redis::cmd("PING").query(&mut second).unwrap();
+    let (code, said, _) = served.end();
+    assert_eq!(code, 2, "nobody was told of a grant, and nothing is shown: {said}");
+    assert!(said.contains("0 grants, 0 handovers, 1 of 1 faults took effect"), "{said}");
+}
+
+#[test]
+fn a_lock_in_a_hash_is_owned_as_one_in_a_string_is() {
+    // As Redisson keeps it: a field for its owner, and how often that has it.
+    const TAKE: &str = "if redis.call('exists', KEYS[1]) == 0 then \
+                        redis.call('hincrby', KEYS[1], ARGV[1], 1) \
+                        redis.call('pexpire', KEYS[1], ARGV[2]) return 1 end return 0";
+    let plan = plan_file("");
+    let served = Served::begin(plan.path(), &[]);
+    for app in ["app-1", "app-2"] {
+        let mut connection = served.connect(app, "redis-1");
+        let mut take = redis::cmd("EVAL");
+        take.arg(TAKE).arg(1).arg("lock:stock").arg(format!("{app}:1")).arg(60_000);
+        assert!(take.query::<bool>(&mut connection).unwrap());
+        let mut give = redis::cmd("HINCRBY");
+        give.arg("lock:stock").arg(format!("{app}:1")).arg(-1);
+        give.query::<i64>(&mut connection).unwrap();
+        redis::cmd("DEL").arg("lock:stock").query::<i64>(&mut connection).unwrap();
+    }
+    let (code, said, _) = served.end();
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("2 grants, 1 handovers"), "{said}");
+}
+
+#[test]
 fn a_fault_that_met_nobody_is_told_as_inert_and_the_opening_says_what_this_is() {
     let plan = plan_file(
         "[[fault]]\nkind = \"partition\"\nfrom = [\"app-3\"]\nto = [\"redis-1\"]\nat = \"0ms\"\n",
@@ -210,6 +256,9 @@ fn what_cannot_be_served_is_refused_by_name_before_anything_is_opened() {
     let pause = fault("kind = \"pause\"\nnode = \"app-1\"\nat = \"1s\"");
     let crash = fault("kind = \"process-crash\"\nnode = \"app-2\"\nat = \"1s\"");
     let stock = fault("kind = \"partition\"\nfrom = [\"app-1\"]\nto = [\"stock-1\"]\nat = \"1s\"");
+    let among = fault(
+        "kind = \"partition\"\nfrom = [\"app-1\"]\nto = [\"redis-1\", \"stock-1\"]\nat = \"1s\"",
+    );
     let sells =
         fault("kind = \"process-crash\"\nnode = \"redis-1\"\nafter = \"app-1 sell 1 applied\"");
     let clock = plan_file("[[clock]]\nnode = \"app-1\"\nrate = \"+300ppm\"\n");
@@ -222,6 +271,7 @@ fn what_cannot_be_served_is_refused_by_name_before_anything_is_opened() {
         ("a client is paused", of_plan(&pause)),
         ("a client crashes", of_plan(&crash)),
         ("the stock is cut off", of_plan(&stock)),
+        ("the stock among others is cut off", of_plan(&among)),
         ("an event that nobody sees", of_plan(&sells)),
         ("a client's clock", of_plan(&clock)),
         ("a port in use", words(&["--seed", "1", "--calm", "--port", &port])),

@@ -62,6 +62,12 @@ pub trait Transport: AsyncRead + AsyncWrite + Send + Sync + Unpin {
     /// The address of the other end.
     fn peer_addr(&self) -> SocketAddr;
 
+    /// The address of this end: what the other end has for its peer.
+    ///
+    /// # Errors
+    /// When the connection is over and the transport does not know any more.
+    fn local_addr(&self) -> io::Result<SocketAddr>;
+
     /// Probes an idle peer; `None` turns probing off. The numbers were checked.
     ///
     /// # Errors
@@ -96,6 +102,14 @@ impl Stream {
     /// The address of the other end.
     pub fn peer_addr(&self) -> SocketAddr {
         self.0.peer_addr()
+    }
+
+    /// The address of this end: what the other end has for its peer.
+    ///
+    /// # Errors
+    /// When the connection is over and the transport does not know any more.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
     }
 
     /// Probes an idle peer as `keepalive` says; `None`, the default, turns probing off.

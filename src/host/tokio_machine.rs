@@ -158,6 +158,10 @@ impl Transport for Tcp {
         self.peer
     }
 
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.stream.local_addr()
+    }
+
     fn set_keepalive(&mut self, keepalive: Option<Keepalive>) -> io::Result<()> {
         let socket = socket2::SockRef::from(&self.stream);
         if let Some(Keepalive { idle, interval, count }) = keepalive {

@@ -48,7 +48,7 @@ pub(super) fn end(node: &str, others: &[&FaultKind], ground: &Ground) {
 }
 
 /// How many of these faults hold the node down.
-fn holders(node: &str, faults: &[&FaultKind]) -> usize {
+pub(super) fn holders(node: &str, faults: &[&FaultKind]) -> usize {
     let holds = |fault: &&&FaultKind| match fault {
         FaultKind::ProcessCrash { node: held } | FaultKind::MachineCrash { node: held } => {
             held == node

@@ -3,8 +3,11 @@
 //!
 //! Where several such faults are at work on a node they add up, and each lasts until it is
 //! over itself.
+//!
+//! A server that cannot synchronise what it must keep ends, as real ones do. Whoever repairs the
+//! disk starts it again, unless a crash still holds the node down.
 
-use super::{Begun, Ground, Sign};
+use super::{Begun, Ground, Sign, crash};
 use crate::disk::{Ailment, DiskSign};
 use crate::plan::{FaultKind, Micros};
 
@@ -27,6 +30,20 @@ pub(super) fn begin(node: &str, kind: &FaultKind, others: &[&FaultKind], ground:
 
 pub(super) fn end(node: &str, others: &[&FaultKind], ground: &Ground) {
     settle(node, others, ground);
+}
+
+/// Starts the node's program, which its disk has ended, unless something else keeps it down.
+pub(super) fn start_again(node: &str, others: &[&FaultKind], ground: &Ground) {
+    let fails =
+        |fault: &&FaultKind| matches!(fault, FaultKind::DiskError { node: held } if held == node);
+    if others.iter().any(fails) || crash::holders(node, others) > 0 {
+        return;
+    }
+    if let Some(id) = ground.find(node) {
+        // Of a program that has ended by itself, tasks may be left.
+        ground.control.crash_process(id);
+        ground.control.start(id);
+    }
 }
 
 /// Makes the disk as ill as the faults at work want it; false if there is none.

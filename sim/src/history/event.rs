@@ -386,7 +386,7 @@ pub enum What {
         machine: bool,
     },
     /// A node's program ended by itself, such as a server that cannot write. It stays so until
-    /// a crash of its node is over.
+    /// a crash of its node, or what its disk failed by, is over.
     ProgramEnded {
         /// Why, for people.
         how: String,

@@ -10,10 +10,14 @@
 //! Not on the menu: disks of servers that keep nothing on one; and the tolerances of a
 //! sound clock beside one sample of them.
 
+mod length;
+
 use crate::history::{History, What};
 use crate::plan::{
     Anchor, Fault, FaultKind, Micros, Operation, Phase, Plan, RedisPersistence, STOCK_NODE, When,
 };
+use length::Length::{self, Brief, PastLease, Rest, Takeover};
+use length::takeover_us;
 
 /// A fault of the menu.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,50 +42,6 @@ pub fn authority(history: &History, plan: &Plan) -> String {
 
 /// The sentinel that is struck where one of them is.
 const SENTINEL: &str = "sentinel-1";
-
-/// How long a fault lasts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Length {
-    /// Half a command timeout.
-    Brief,
-    /// Longer than sentinels take to replace the master, shorter than a lease.
-    Takeover,
-    /// Longer than the lease.
-    PastLease,
-    /// Until the storm is over.
-    Rest,
-}
-
-impl Length {
-    fn name(self) -> &'static str {
-        match self {
-            Length::Brief => "briefly",
-            Length::Takeover => "through a takeover",
-            Length::PastLease => "past the lease",
-            Length::Rest => "to the end",
-        }
-    }
-
-    /// `None` until the storm is over.
-    fn lasts(self, plan: &Plan) -> Option<Micros> {
-        let lease_us = plan.lock.lease.0;
-        let us = match self {
-            Length::Brief => plan.lock.command_timeout.0 / 2,
-            Length::Takeover => takeover_us(plan),
-            Length::PastLease => lease_us + lease_us / 10,
-            Length::Rest => return None,
-        };
-        Some(Micros(us.max(1_000))).filter(|lasts| *lasts < plan.duration)
-    }
-}
-
-/// As long as sentinels let a silent master be, and three seconds: the last PING before, the
-/// election, the INFO that shows the promotion.
-fn takeover_us(plan: &Plan) -> u64 {
-    plan.topology.down_after.0 + 3_000_000
-}
-
-use Length::{Brief, PastLease, Rest, Takeover};
 
 /// The names of fault kinds that are never tried, and why.
 pub fn left_out(plan: &Plan) -> Vec<(&'static str, &'static str)> {

@@ -8,6 +8,7 @@
 //! are idle (or their patience is over) the stock's books are recorded and the run
 //! is finished.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -15,7 +16,7 @@ use super::anchors;
 use super::reseed::Lull;
 use crate::engine::world::Touch;
 use crate::fault::{self, Begun, Ground, Sign};
-use crate::history::{AcquireOutcome, Event, Recorder, What};
+use crate::history::{AcquireOutcome, Event, Name, Recorder, What};
 use crate::plan::{Anchor, Fault, FaultKind, Plan, When};
 
 /// Clients look here before they begin another round.
@@ -86,6 +87,8 @@ struct State {
     begun: Vec<usize>,
     /// Faults that wait for an anchor.
     anchored: Vec<(usize, Anchor, u64)>,
+    /// The nodes whose programs have come to an end by themselves.
+    ended: BTreeSet<Name>,
     healed: bool,
     stopping: bool,
 }
@@ -94,7 +97,7 @@ struct State {
 pub struct Conductor {
     ground: Ground,
     faults: Vec<Fault>,
-    storm_node: crate::history::Name,
+    storm_node: Name,
     duration_us: u64,
     patience: Patience,
     stop: Arc<Stop>,
@@ -125,6 +128,7 @@ impl Conductor {
                 strikes: vec![Strike::Waiting; plan.faults.len()],
                 begun: Vec::new(),
                 anchored: Vec::new(),
+                ended: BTreeSet::new(),
                 healed: false,
                 stopping: false,
             }),
@@ -182,6 +186,15 @@ impl Conductor {
     fn hear(self: &Arc<Self>, event: &Event) {
         let due: Vec<(usize, u64)> = {
             let mut state = self.lock();
+            match event.what {
+                What::ProgramEnded { .. } => {
+                    state.ended.insert(event.node.clone());
+                }
+                What::NodeStarted { .. } => {
+                    state.ended.remove(&event.node);
+                }
+                _ => {}
+            }
             if state.healed {
                 let granted = matches!(
                     event.what,
@@ -287,16 +300,18 @@ impl Conductor {
     }
 
     fn finish(&self, index: usize) {
-        let others = {
+        let (others, ended) = {
             let state = &mut *self.lock();
             if !is_active(&state.strikes[index]) {
                 return;
             }
             state.strikes[index] = Strike::Over;
-            self.at_work(state)
+            (self.at_work(state), state.ended.clone())
         };
         let kinds: Vec<&FaultKind> = others.iter().map(|other| &self.faults[*other].kind).collect();
-        fault::end(&self.faults[index].kind, &kinds, &self.ground);
+        let kind = &self.faults[index].kind;
+        fault::end(kind, &kinds, &self.ground);
+        fault::start_again(kind, &kinds, &ended, &self.ground);
         self.ground.recorder.record(&self.node_of(index), What::FaultEnded { fault: index });
     }
 

@@ -1,48 +1,42 @@
 //! Builds a plan's nodes and lets an engine run them.
 
+mod nodes;
 mod setting;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use lockstorm::lock::Promises;
-use lockstorm::stock::{Stock, StockServer};
+use lockstorm::stock::Stock;
 
 use super::Manner;
-use super::cancelling::Cancelling;
-use super::client::Client;
 use super::conductor::{Conductor, Patience, Stop};
 use super::connections::{Connections, Pools};
 use super::drawn::Drawn;
-use super::frozen::{Freezing, Window};
+use super::frozen::Freezing;
 use super::locks::{self, LockFactory};
+use super::observe::ConductorCell;
 use super::observe::zookeeper::EnsembleWatch;
-use super::observe::{ConductorCell, Namer, RedisWatch, StockWatch};
 use super::place;
 use super::postgres::Cluster;
 use super::reseed::Lull;
-use super::sentinels;
 use super::served::Served;
 use super::served::roll::Roll;
-use super::shop::Selling;
 use crate::check::Setting;
 use crate::disk::{self, Disk};
 use crate::engine::clock::ClockChange;
 use crate::engine::world::{NodeId, World};
-use crate::engine::{Control, Ending, Engine, Factory, Kernel, Links, Stage};
+use crate::engine::{Control, Ending, Engine, Kernel, Links, Stage};
 use crate::engine::{current, senses};
 use crate::fault::Ground;
 use crate::fault::cancel::Cancellations;
 use crate::history::recorder::TraceHash;
 use crate::history::{History, Name, Recorder, What};
 use crate::plan::scenario::OWN_LOCK;
-use crate::plan::{Plan, RedisPersistence, StockPlace};
-use crate::server::redis::{
-    AppendFsync, ConfigFile, Persistence, ReplicationGate, Server, Settings,
-};
+use crate::plan::{Plan, StockPlace};
+use crate::server::redis::ReplicationGate;
 use crate::server::zookeeper;
 
 /// The port of every Redis server.
@@ -137,7 +131,7 @@ pub(super) fn run(
     };
     let factories = names.iter().enumerate().map(|(index, name)| {
         let node = NodeId(index as u16);
-        announced(&scene, name, scene.factory(node, name))
+        scene.announced(name, scene.factory(node, name))
     });
     let (opening, held) = opening(&scene, patience);
     let ending = engine.run(Stage {
@@ -154,7 +148,8 @@ pub(super) fn run(
     });
     drop(held);
     let (history, trace_hash) = recorder.close();
-    if let Some(why) = scene.failure.get() {
+    let unserved = scene.served.as_ref().and_then(|(served, _)| served.failure());
+    if let Some(why) = scene.failure.get().or(unserved) {
         return Err(why.clone());
     }
     let setting = setting::of(&scene, &history, patience, promises);
@@ -206,21 +201,10 @@ fn patience(plan: &Plan, bound: Duration) -> Patience {
 }
 
 /// A server's program has come to an end of its own: it could not listen, or not keep what
-/// it must. Its node is down from here on, until a crash of it is over.
+/// it must. Its node is down from here on, until a crash of it, or its disk's failure, is over.
 pub(super) fn ended(recorder: &Recorder, name: &Name, result: io::Result<()>) {
     let how = result.map_or_else(|error| error.to_string(), |()| "it was shut down".to_owned());
     recorder.record(name, What::ProgramEnded { how });
-}
-
-/// Each start of a node is an event.
-fn announced(scene: &Arc<Scene>, name: &Name, factory: Factory) -> Factory {
-    let (scene, name) = (scene.clone(), name.clone());
-    Arc::new(move |host| {
-        let node = scene.world.find(&name);
-        let incarnation = node.map_or(0, |node| scene.world.incarnation(node));
-        scene.recorder.record(&name, What::NodeStarted { incarnation });
-        factory(host)
-    })
 }
 
 /// Sets the clocks, then lets the conductor take its place. The second value keeps
@@ -283,17 +267,6 @@ fn opening(
         }
     };
     (Box::new(opening), held)
-}
-
-/// As the servers know it.
-fn persistence(kept: RedisPersistence) -> Persistence {
-    match kept {
-        RedisPersistence::None => Persistence::none(),
-        RedisPersistence::Rdb => Persistence::snapshots(),
-        RedisPersistence::AofAlways => Persistence::append_only(AppendFsync::Always),
-        RedisPersistence::AofEverySecond => Persistence::append_only(AppendFsync::EverySecond),
-        RedisPersistence::AofNo => Persistence::append_only(AppendFsync::No),
-    }
 }
 
 /// Makes the clocks untrue that are so from the start.
@@ -364,148 +337,6 @@ impl Scene {
             served,
             freezing,
             failure: Arc::default(),
-        })
-    }
-
-    fn factory(self: &Arc<Self>, node: NodeId, name: &Name) -> Factory {
-        if name.starts_with("redis-") {
-            self.redis(node, name)
-        } else if name.starts_with("sentinel-") {
-            sentinels::factory(&self.plan, name, &self.disks[&node], &self.recorder, &self.freezing)
-        } else if name.starts_with("zk-") {
-            self.zookeeper(node, name)
-        } else if name.starts_with("pg-") {
-            self.database.factory(name, &self.disks[&node], &self.freezing)
-        } else if name.starts_with("pooler-") {
-            self.database.pooler_factory(name)
-        } else if name.starts_with("stock-") {
-            self.stock_server(name)
-        } else if let Some((served, roll)) = &self.served {
-            served.factory(name, roll)
-        } else {
-            self.app(name)
-        }
-    }
-
-    fn roll(&self) -> Option<Arc<Roll>> {
-        self.served.as_ref().map(|(_, roll)| roll.clone())
-    }
-
-    fn redis(self: &Arc<Self>, node: NodeId, name: &Name) -> Factory {
-        let config = match &**name {
-            "redis-1" => ConfigFile::new(),
-            _ if self.plan.topology.independent => ConfigFile::new(),
-            _ => ConfigFile::replica_of("redis-1", REDIS_PORT),
-        };
-        let announced_name = Some(name.to_string());
-        let gate = self.gates[&node].clone();
-        let disk = self.disks[&node].clone();
-        let persistence = persistence(self.plan.topology.persistence);
-        let watch = Arc::new(RedisWatch::new(
-            node,
-            self.world.clone(),
-            self.recorder.clone(),
-            self.conductor.clone(),
-            Namer { drawn: self.drawn.clone(), roll: self.roll() },
-        ));
-        let (recorder, name) = (self.recorder.clone(), name.clone());
-        let freezing = self.freezing.clone();
-        Arc::new(move |host| {
-            // What it kept it tells once it has read it.
-            if persistence == Persistence::none() {
-                watch.started();
-            }
-            let announced_name = announced_name.clone();
-            let settings = Settings {
-                port: REDIS_PORT,
-                announced_name,
-                disk: Some(disk.clone()),
-                persistence: persistence.clone(),
-                ..Settings::default()
-            };
-            let server = Server::new(host, settings, config.clone(), gate.clone(), watch.clone());
-            if let Some(freezing) = &freezing {
-                freezing.enter(&name, Window::Redis(server.window()));
-            }
-            let (recorder, name) = (recorder.clone(), name.clone());
-            Box::pin(async move { ended(&recorder, &name, server.run().await) })
-        })
-    }
-
-    fn zookeeper(self: &Arc<Self>, node: NodeId, name: &Name) -> Factory {
-        let topology = &self.plan.topology;
-        let hosts = topology.zookeeper_nodes();
-        let settings = zookeeper::Settings {
-            tick: topology.tick.to_duration(),
-            ..zookeeper::Settings::default()
-        };
-        let position = hosts.iter().position(|host| **host == **name).unwrap_or(0);
-        let me = u8::try_from(position + 1).unwrap_or(u8::MAX);
-        let ensemble = zookeeper::Ensemble::of(me, &hosts);
-        let (disk, watch) = (self.disks[&node].clone(), self.ensemble.of(name.clone()));
-        let (recorder, name) = (self.recorder.clone(), name.clone());
-        let freezing = self.freezing.clone();
-        Arc::new(move |host| {
-            watch.started();
-            let files = disk.mount(&host);
-            let (settings, ensemble) = (settings.clone(), ensemble.clone());
-            let server = zookeeper::Server::new(host, settings, ensemble, files, watch.clone());
-            if let Some(freezing) = &freezing {
-                freezing.enter(&name, Window::Zookeeper(server.window()));
-            }
-            let (recorder, name) = (recorder.clone(), name.clone());
-            Box::pin(async move { ended(&recorder, &name, server.run().await) })
-        })
-    }
-
-    fn stock_server(self: &Arc<Self>, name: &Name) -> Factory {
-        let watch = Arc::new(StockWatch::new(name.clone(), self.recorder.clone()));
-        let stock = self.stock.clone();
-        Arc::new(move |host| {
-            let server = StockServer::new(host, STOCK_PORT, stock.clone(), watch.clone());
-            Box::pin(async move {
-                let _ = server.run().await;
-            })
-        })
-    }
-
-    fn app(self: &Arc<Self>, name: &Name) -> Factory {
-        let scene = self.clone();
-        let client = Client {
-            name: name.clone(),
-            workload: self.plan.workload.clone(),
-            reads: self.plan.reads(name),
-            recorder: self.recorder.clone(),
-            stop: self.stop.clone(),
-            attempts: Arc::new(AtomicU32::new(0)),
-            has_locks: locks::has_records(&self.plan.lock.name)
-                || self.plan.workload.stock == StockPlace::Memory,
-            cancelling: Cancelling::new(self.cancellations.clone(), self.conductor.clone()),
-            section: self.lock_factory.section(),
-            plan: self.plan.clone(),
-            drawn: self.drawn.clone(),
-        };
-        Arc::new(move |host| {
-            if let Some(drawn) = &client.drawn {
-                drawn.crashed(&client.name);
-            }
-            let (scene, client) = (scene.clone(), client.clone());
-            Box::pin(async move {
-                let lock = match scene.lock_factory.lock(&host, &scene.plan) {
-                    Ok(lock) => lock,
-                    Err(why) => {
-                        let _ = scene.failure.set(why);
-                        return;
-                    }
-                };
-                let (plan, recorder) = (&scene.plan, &scene.recorder);
-                match Selling::of_buyers(&host, plan, &client.name, recorder, &scene.pools) {
-                    Ok(buyers) => client.run_all(host, lock, buyers).await,
-                    Err(why) => {
-                        let _ = scene.failure.set(why);
-                    }
-                }
-            })
         })
     }
 }

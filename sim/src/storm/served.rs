@@ -20,9 +20,10 @@ mod translate;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use lockstorm::host::BoxFuture;
+use tokio::sync::Notify;
 
 use super::locks::{self, LockFactory};
 use super::observe::ConductorCell;
@@ -81,6 +82,9 @@ pub(super) struct Served {
     until: Mutex<Option<BoxFuture<'static, ()>>>,
     /// Begins the plan's time.
     beginning: Mutex<Option<Action>>,
+    /// Why it cannot be served.
+    failure: OnceLock<String>,
+    failed: Notify,
 }
 
 impl Served {
@@ -93,6 +97,8 @@ impl Served {
             doors: Mutex::new(doors),
             until: Mutex::new(Some(until)),
             beginning: Mutex::default(),
+            failure: OnceLock::new(),
+            failed: Notify::new(),
         })
     }
 
@@ -118,7 +124,11 @@ impl Served {
         let served = self.clone();
         // On the runtime of the run, and none of its nodes' tasks.
         tokio::spawn(async move {
-            until.await;
+            tokio::select! {
+                biased;
+                () = served.failed.notified() => {}
+                () = until => {}
+            }
             // Nobody begins it any more.
             drop(lock(&served.beginning).take());
             match conductor.get().and_then(Weak::upgrade) {
@@ -134,6 +144,18 @@ impl Served {
         if let Some(begin) = begin {
             begin();
         }
+    }
+
+    /// It cannot be served, and ends.
+    fn fail(&self, why: String) {
+        // The first reason is told.
+        let _ = self.failure.set(why);
+        self.failed.notify_one();
+    }
+
+    /// Why it could not be served, if so.
+    pub(super) fn failure(&self) -> Option<&String> {
+        self.failure.get()
     }
 
     /// What an app's node runs: its doors.

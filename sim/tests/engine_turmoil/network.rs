@@ -379,3 +379,23 @@ fn a_slow_link_is_slow_in_both_directions_and_recovers() {
         });
     assert_eq!(log, ["client 4000 2ms", "client 146000 42ms", "client 248000 2ms"]);
 }
+
+#[test]
+fn this_ends_address_is_what_the_other_end_has_for_its_peer() {
+    let log = Scene::new(&["server", "client"])
+        .node(|host, log| async move {
+            let stream = host.listen(7).await.unwrap().accept().await.unwrap();
+            note(&log, &host, &format!("{} {}", stream.local_addr().unwrap(), stream.peer_addr()));
+            std::future::pending::<()>().await;
+        })
+        .node(|host, log| async move {
+            host.sleep(ms(1)).await;
+            let stream = host.connect("server:7").await.unwrap();
+            note(&log, &host, &format!("{} {}", stream.peer_addr(), stream.local_addr().unwrap()));
+            std::future::pending::<()>().await;
+        })
+        .run(&ENGINE, |_| {});
+    let seen: Vec<&str> = log.iter().filter_map(|line| line.splitn(3, ' ').nth(2)).collect();
+    assert_eq!(seen.len(), 2, "{log:?}");
+    assert_eq!(seen[0], seen[1]);
+}

@@ -58,6 +58,7 @@ use std::sync::Arc;
 use super::blocking::serve_ready;
 use super::codec::number::{c_string, parse_integer};
 use super::codec::{Arguments, ReplyEncoder};
+use super::frozen;
 use super::observe::Origin;
 use super::state::{Answers, Client, Next, Shared, State};
 use super::statistics::Place;
@@ -165,8 +166,14 @@ impl Call<'_> {
     }
 }
 
-/// Whether C takes this text for the word, in any case: it looks no further than a NUL.
-fn is_word(text: &[u8], word: &str) -> bool {
+/// What C takes this text for, as a word in any case: it looks no further than a NUL. Names of
+/// commands and subcommands are looked up by all of their bytes, and are no such words.
+fn word(text: &[u8]) -> Vec<u8> {
+    c_string(text).to_ascii_lowercase()
+}
+
+/// Whether C takes this text for the word, in any case.
+pub(super) fn is_word(text: &[u8], word: &str) -> bool {
     c_string(text).eq_ignore_ascii_case(word.as_bytes())
 }
 
@@ -429,8 +436,14 @@ fn check_for_script(
     if command.flags & WHILE_STALE == 0 && checks::is_stale(call.state) {
         return Err("ERR Can not execute the command on a stale replica".into());
     }
-    if command.flags & (WRITE | MAY_REPLICATE) != 0 && read_only {
+    let reaches_others = command.flags & (WRITE | MAY_REPLICATE) != 0;
+    if reaches_others && read_only {
         return Err("ERR Write commands are not allowed from read-only scripts.".into());
+    }
+    if let Some(refusal) = &call.state.frozen
+        && (reaches_others || frozen::changes_server(call.arguments))
+    {
+        return Err(refusal.to_string().into());
     }
     if command.flags & WRITE != 0 {
         check_write(call.shared, call.state, call.client)?;

@@ -218,7 +218,8 @@ fn execute_one(
 }
 
 /// Commands that are no writes and yet change what others see of the server, or have it do
-/// something in its world. `None`: all of the command; else these second words of it.
+/// something in its world, beside those that the table of commands knows for it
+/// (`MAY_REPLICATE`). `None`: all of the command; else these second words of it.
 const CHANGE: &[(&str, Option<&[&str]>)] = &[
     ("bgrewriteaof", None),
     ("bgsave", None),
@@ -228,18 +229,16 @@ const CHANGE: &[(&str, Option<&[&str]>)] = &[
     ("debug", None),
     ("function", Some(&["delete", "flush", "kill", "load"])),
     ("psync", None),
-    ("publish", None),
     ("replconf", None),
     ("replicaof", None),
     ("save", None),
     ("script", Some(&["flush", "kill", "load"])),
     ("shutdown", None),
     ("slaveof", None),
-    ("spublish", None),
     ("sync", None),
 ];
 
-fn changes_server(arguments: Arguments<'_>) -> bool {
+pub(super) fn changes_server(arguments: Arguments<'_>) -> bool {
     let is = |index: usize, word: &str| {
         arguments.get(index).is_some_and(|given| given.eq_ignore_ascii_case(word.as_bytes()))
     };

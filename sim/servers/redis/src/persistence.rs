@@ -39,6 +39,7 @@ pub(super) use self::reload::{load_append_only, reload, sleep};
 use self::append::{AppendFile, Phase};
 use self::snapshot::Snapshots;
 use super::blocking::{Blocked, block, refuse, unblock};
+use super::command::is_word;
 use super::state::{Client, Next, Shared, State};
 use lockstorm_machine::disk::Files;
 
@@ -67,9 +68,7 @@ impl AppendFsync {
 
     /// As `CONFIG SET` is told.
     pub(super) fn find(name: &[u8]) -> Option<AppendFsync> {
-        AppendFsync::ALL
-            .into_iter()
-            .find(|policy| name.eq_ignore_ascii_case(policy.name().as_bytes()))
+        AppendFsync::ALL.into_iter().find(|policy| is_word(name, policy.name()))
     }
 }
 

@@ -21,13 +21,14 @@ struct Socket {
     /// Node and incarnation.
     owner: (NodeId, u32),
     place: Place,
+    local: SocketAddr,
     peer: SocketAddr,
 }
 
 impl Socket {
     fn stream(core: Arc<Core>, owner: (NodeId, u32), place: Place) -> Stream {
-        let peer = core.lock().network.peer_addr(place);
-        Stream::new(Socket { core, owner, place, peer })
+        let [local, peer] = core.lock().network.addresses(place);
+        Stream::new(Socket { core, owner, place, local, peer })
     }
 
     /// Whether the program lives. I/O of a dead incarnation never completes, also in
@@ -87,6 +88,10 @@ impl AsyncWrite for Socket {
 impl Transport for Socket {
     fn peer_addr(&self) -> SocketAddr {
         self.peer
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.local)
     }
 
     fn set_keepalive(&mut self, keepalive: Option<Keepalive>) -> io::Result<()> {

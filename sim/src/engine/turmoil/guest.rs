@@ -145,6 +145,10 @@ impl Transport for Socket {
         self.peer
     }
 
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.stream.local_addr()
+    }
+
     fn set_keepalive(&mut self, keepalive: Option<Keepalive>) -> io::Result<()> {
         unless_asked_for(keepalive.is_some(), "keepalive probes")
     }

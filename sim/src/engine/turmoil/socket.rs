@@ -204,6 +204,11 @@ impl Transport for Socket {
         self.peer.1
     }
 
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        let stream = self.stream.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        stream.local_addr()
+    }
+
     fn set_keepalive(&mut self, keepalive: Option<Keepalive>) -> io::Result<()> {
         unless_asked_for(keepalive.is_some(), "keepalive probes")
     }

@@ -59,8 +59,9 @@ fn unknown(judgement: &Judgement, history: &History) -> (String, Vec<String>) {
     let mut missing = ended_for_good(history);
     if !missing.is_empty() {
         mends.push(
-            "a program that ends by itself stays so until a crash of its node is over: have what \
-             made it end strike later, end sooner or strike fewer nodes"
+            "a program that ends by itself stays so until a crash of its node, or the failure of \
+             its disk, is over: have what made it end strike later, end sooner or strike fewer \
+             nodes"
                 .to_owned(),
         );
     }
@@ -201,11 +202,14 @@ fn what_faults_did(history: &History, plan: &Plan, judgement: &Judgement) -> Vec
     lines
 }
 
-/// Whose programs ended by themselves and were not started again, and why.
+/// Whose programs ended by themselves and were not started again while the storm lasted, and why.
 fn ended_for_good(history: &History) -> Vec<String> {
+    let healed = history.iter().find(|event| event.what == What::Healed);
+    let over_us = healed.map_or(u64::MAX, |event| event.at_us);
     let is_for_good = |event: &Event| {
         !history.iter().any(|later| {
             later.id > event.id
+                && later.at_us < over_us
                 && later.node == event.node
                 && matches!(later.what, What::NodeStarted { .. })
         })

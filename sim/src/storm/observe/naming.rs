@@ -13,7 +13,7 @@ use crate::history::{Attempt, Name};
 use crate::server::redis::observe::Origin;
 use crate::storm::client::{KEY, OTHER_KEY};
 use crate::storm::drawn::Drawn;
-use crate::storm::served::roll::Roll;
+use crate::storm::served::roll::{Line, Roll};
 
 /// Keys that begin so are locks; everything else (token counters) is not history.
 const LOCKS: &str = "lock:";
@@ -62,11 +62,17 @@ impl RedisWatch {
     /// Who asks, where somebody's client sends `bytes` as the owner's name.
     pub(super) fn asker(&self, origin: Origin, key: &Name, bytes: &[u8]) -> Name {
         let asks = match (origin, &self.namer) {
-            (Origin::Client(peer), Namer { roll: Some(roll), .. }) => roll.refused(peer, key),
+            (Origin::Client(peer), Namer { roll: Some(roll), .. }) => {
+                roll.refused(&self.line(peer), key)
+            }
             (Origin::Client(peer), Namer { drawn: Some(drawn), .. }) => self.asks(drawn, peer),
             _ => None,
         };
         asks.unwrap_or_else(|| self.owner(bytes))
+    }
+
+    fn line(&self, peer: SocketAddr) -> Line {
+        Line { server: self.name.clone(), peer }
     }
 
     fn asks(&self, drawn: &Drawn, peer: SocketAddr) -> Option<Name> {
@@ -87,7 +93,7 @@ impl RedisWatch {
         let Origin::Client(peer) = origin else { return self.owner(bytes) };
         if let Some(roll) = &self.namer.roll {
             let written = String::from_utf8_lossy(bytes);
-            let granted = roll.granted((&self.name, peer), key, &written, lease_us);
+            let granted = roll.granted(&self.line(peer), key, &written, lease_us);
             return granted.unwrap_or_else(|| self.owner(bytes));
         }
         let owner = self.asker(origin, key, bytes);

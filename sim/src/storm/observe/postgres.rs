@@ -14,6 +14,7 @@
 //! has it; of a row in the lock table it stands in the row. A standby has the rows of the lock
 //! table that it has replayed, and nothing of what sessions hold: a promotion forgets that.
 
+mod known;
 mod table;
 
 use std::collections::BTreeMap;
@@ -26,8 +27,9 @@ use crate::history::{Name, RecordLoss, Recorder, StockOperation, What};
 use crate::server::postgres::observe::{
     AdvisoryKey, Kept, Observation, Observer, Row, RowLockMode, Session,
 };
-use crate::storm::served::roll::Roll;
-use table::{Change, Rows};
+use crate::storm::served::roll::{Line, Roll};
+use known::Server;
+use table::Change;
 
 /// The table of the rows that transactions lock.
 const ROWS: &str = "lockstorm_row";
@@ -38,46 +40,6 @@ const LEDGER: &str = "ledger";
 
 /// The tables that servers tell of.
 pub const TABLES: [&str; 3] = [ROWS, LOCKS, LEDGER];
-
-/// A lock that a session holds, or the transaction in it: once for each owner, of which a
-/// session has several where a pooler gives it to one client after another.
-struct Held {
-    pid: i32,
-    owner: Name,
-    shared: bool,
-    /// How often the owner has it.
-    count: u32,
-    /// Its session has not been silent yet since it took it.
-    is_fresh: bool,
-}
-
-/// What is known of a session.
-#[derive(Default)]
-struct Known {
-    name: Name,
-    /// The lock that it waits for.
-    waits: Option<Name>,
-    is_ending: bool,
-    /// What it lost as it ended, as (lock, owner).
-    lost: Vec<(Name, Name)>,
-}
-
-/// What a transaction that is under way has done.
-#[derive(Default)]
-struct Open {
-    changes: Vec<Change>,
-    /// Units and their orders.
-    sales: Vec<(u32, Name)>,
-}
-
-/// What is known of a server.
-#[derive(Default)]
-struct Server {
-    sessions: BTreeMap<i32, Known>,
-    held: BTreeMap<Name, Vec<Held>>,
-    open: BTreeMap<u64, Open>,
-    rows: Rows,
-}
 
 /// Watches the servers of a storm, through all their incarnations.
 pub struct ClusterWatch {
@@ -188,6 +150,33 @@ impl ServerWatch {
         }
     }
 
+    /// The connection of a session, for the roll of programs outside.
+    fn line(&self, session: Session) -> Line {
+        Line { server: self.name.clone(), peer: session.peer }
+    }
+
+    /// A session of a program outside asks, as an attempt of its app. One that has the lock
+    /// already takes it again as who it is.
+    fn name_asker(&self, server: &mut Server, session: Session, key: &Name, shared: bool) {
+        let Some(roll) = &self.cluster.roll else { return };
+        let held = server.held.get(key).into_iter().flatten();
+        let mut mine = held.filter(|held| held.pid == session.pid).map(|held| held.owner.clone());
+        let name = mine.next_back().or_else(|| roll.session_asks(&self.line(session), key, shared));
+        if let Some(name) = name {
+            server.known(session).name = name;
+        }
+    }
+
+    /// What a session of a program outside has given back ends with its connection no more.
+    fn give_up(&self, session: Session, gone: &[What]) {
+        let Some(roll) = &self.cluster.roll else { return };
+        for what in gone {
+            if let What::RecordReleased { owner, .. } = what {
+                roll.session_gave_back(&self.line(session), owner);
+            }
+        }
+    }
+
     fn ended(&self, server: &mut Server, xid: u64, wall_us: i64) -> (Vec<What>, Vec<(u32, Name)>) {
         let Some(open) = server.open.remove(&xid) else { return Default::default() };
         let mut events = Vec::new();
@@ -279,23 +268,25 @@ impl ServerWatch {
             }
             Observation::AdvisoryLocked { session, key, shared, .. } => {
                 if let Some(key) = self.cluster.key_of(*key) {
-                    self.cluster.name_asker(server, *session, &key, *shared);
+                    self.name_asker(server, *session, &key, *shared);
                     let lease_us = self.cluster.advisory_lease_us();
                     events.extend(server.took(*session, key.clone(), *shared, lease_us));
                     if let Some(roll) = &self.cluster.roll {
-                        roll.session_granted(&self.name, session.peer, &key);
+                        roll.session_granted(&self.line(*session), &key);
                     }
                 }
             }
             Observation::AdvisoryAwaited { session, key } => {
                 if let Some(key) = self.cluster.key_of(*key) {
-                    self.cluster.name_asker(server, *session, &key, false);
+                    self.name_asker(server, *session, &key, false);
                     events.extend(server.awaits(*session, key));
                 }
             }
             Observation::AdvisoryReleased { session, key, shared, left } => {
                 if let Some(key) = self.cluster.key_of(*key) {
-                    events.extend(server.gave_back(*session, &key, *shared, *left));
+                    let gone = server.gave_back(*session, &key, *shared, *left);
+                    self.give_up(*session, &gone);
+                    events.extend(gone);
                 }
             }
             Observation::Inserted { session, xid, table, row } => {
@@ -351,105 +342,10 @@ impl ClusterWatch {
         }
     }
 
-    /// A session of a program outside asks, as an attempt of its app. One that has the lock
-    /// already takes it again as who it is.
-    fn name_asker(&self, server: &mut Server, session: Session, key: &Name, shared: bool) {
-        let Some(roll) = &self.roll else { return };
-        let held = server.held.get(key).into_iter().flatten();
-        let mut mine = held.filter(|held| held.pid == session.pid).map(|held| held.owner.clone());
-        let name = mine.next_back().or_else(|| roll.session_asks(session.peer, key, shared));
-        if let Some(name) = name {
-            server.known(session).name = name;
-        }
-    }
-
     /// How long a session may be silent that holds an advisory lock: of a program outside it
     /// is what the server tells, or no limit.
     fn advisory_lease_us(&self) -> Option<u64> {
         self.roll.is_none().then_some(self.lease_us)
-    }
-}
-
-impl Server {
-    fn known(&mut self, session: Session) -> &mut Known {
-        self.sessions.entry(session.pid).or_default()
-    }
-
-    /// A session has a lock.
-    fn took(
-        &mut self,
-        session: Session,
-        key: Name,
-        shared: bool,
-        lease_us: Option<u64>,
-    ) -> Option<What> {
-        let known = self.known(session);
-        known.waits = None;
-        let owner = known.name.clone();
-        let held = self.held.entry(key.clone()).or_default();
-        let is_it =
-            |one: &&mut Held| one.pid == session.pid && one.owner == owner && one.shared == shared;
-        if let Some(held) = held.iter_mut().find(is_it) {
-            held.count += 1;
-            return None;
-        }
-        let pid = session.pid;
-        held.push(Held { pid, owner: owner.clone(), shared, count: 1, is_fresh: true });
-        Some(What::RecordSet { key, owner, lease_us, shared })
-    }
-
-    /// A session waits for a lock; a row's queue has two places to wait in, and is one wait.
-    fn awaits(&mut self, session: Session, key: Name) -> Option<What> {
-        let known = self.known(session);
-        let is_new = known.waits.as_ref() != Some(&key);
-        known.waits = Some(key.clone());
-        is_new.then(|| What::WaitBegan { key, owner: known.name.clone() })
-    }
-
-    /// A session has given back one of its holds, whoever's it was under its present name; or
-    /// the last, or it ends: then nobody has the lock through it.
-    fn gave_back(&mut self, session: Session, key: &Name, shared: bool, left: u32) -> Vec<What> {
-        let name = self.known(session).name.clone();
-        let Some(all) = self.held.get_mut(key) else { return Vec::new() };
-        let is_its = |held: &Held| held.pid == session.pid && held.shared == shared;
-        let mut gone = Vec::new();
-        if left == 0 {
-            gone.extend(all.extract_if(.., |held| is_its(held)).map(|held| held.owner));
-        } else {
-            let by_name = all.iter().position(|held| is_its(held) && held.owner == name);
-            if let Some(at) = by_name.or_else(|| all.iter().rposition(is_its)) {
-                all[at].count -= 1;
-                gone.extend((all[at].count == 0).then(|| all.remove(at).owner));
-            }
-        }
-        if all.is_empty() {
-            self.held.remove(key);
-        }
-        let known = self.known(session);
-        if known.is_ending {
-            known.lost.extend(gone.into_iter().map(|owner| (key.clone(), owner)));
-            return Vec::new();
-        }
-        let released = |owner| What::RecordReleased { key: key.clone(), owner };
-        gone.into_iter().map(released).collect()
-    }
-
-    /// A session has said something, and may be silent for so long again.
-    fn heard(&mut self, pid: i32, lease_us: u64) -> Vec<What> {
-        if let Some(known) = self.sessions.get_mut(&pid) {
-            // A wait is over with its statement, whatever came of it.
-            known.waits = None;
-        }
-        let mut events = Vec::new();
-        let all =
-            self.held.iter_mut().flat_map(|(key, held)| held.iter_mut().map(move |one| (key, one)));
-        for (key, held) in all.filter(|(_, held)| held.pid == pid) {
-            if !std::mem::take(&mut held.is_fresh) {
-                let (key, owner) = (key.clone(), held.owner.clone());
-                events.push(What::RecordExtended { key, owner, lease_us });
-            }
-        }
-        events
     }
 }
 

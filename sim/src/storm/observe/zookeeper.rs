@@ -18,7 +18,7 @@ use super::broadcast::Broadcast;
 use crate::history::event::ENSEMBLE;
 use crate::history::{Name, RecordLoss, Recorder, What};
 use crate::server::zookeeper::observe::{Observation, Observer, Znode};
-use crate::storm::served::roll::Roll;
+use crate::storm::served::roll::{Line, Roll};
 
 /// Where the locks are kept: the folders of locks and of elections.
 const FOLDERS: [&str; 2] = ["/lockstorm/locks/", "/lockstorm/elections/"];
@@ -127,6 +127,7 @@ impl EnsembleWatch {
                 let (left, gone) = std::mem::take(queue).into_iter().partition(is_there);
                 *queue = left;
                 for place in gone {
+                    self.left(key, &place);
                     let has_ended = sessions.binary_search(&place.session).is_err();
                     let end = if has_ended && known.expired.contains(&place.session) {
                         End::Expired
@@ -141,6 +142,9 @@ impl EnsembleWatch {
             known.expired.clear();
         }
         self.say_all(events);
+        if let Some(roll) = &self.roll {
+            roll.sessions_live(sessions);
+        }
         let mut new: Vec<&Znode<'_>> = znodes.iter().filter(|znode| znode.owner != 0).collect();
         new.sort_by_key(|znode| znode.czxid);
         for znode in new {
@@ -162,6 +166,7 @@ impl EnsembleWatch {
         let Some(queue) = known.queues.get_mut(&key) else { return };
         let Some(position) = queue.iter().position(|place| place.path == path) else { return };
         let place = queue.remove(position);
+        self.left(&key, &place);
         let mut events = ended(&key, place, end);
         events.extend(self.turns(&key, queue));
         drop(known);
@@ -179,6 +184,13 @@ impl EnsembleWatch {
             came.for_each(|(place, _)| roll.turn_came(place.session, &place.path, key));
         }
         events
+    }
+
+    /// A place is gone; nobody asks for the lock with it any more.
+    fn left(&self, key: &Name, place: &Place) {
+        if let Some(roll) = &self.roll {
+            roll.place_left(&place.path, key);
+        }
     }
 
     fn place_of(&self, path: &str) -> Option<(Name, bool)> {
@@ -305,7 +317,8 @@ impl Observer for ServerWatch {
             }
             Observation::Attached { session, peer } => {
                 if let Some(roll) = &self.ensemble.roll {
-                    roll.attached(&self.name, *peer, *session);
+                    let line = Line { server: self.name.clone(), peer: *peer };
+                    roll.attached(&line, *session);
                 }
             }
             Observation::Inherited { znodes, sessions } => {
@@ -322,6 +335,9 @@ impl Observer for ServerWatch {
             }
             Observation::SessionClosed { session, .. } => {
                 self.ensemble.known().expired.remove(session);
+                if let Some(roll) = &self.ensemble.roll {
+                    roll.session_over(*session);
+                }
             }
             Observation::Leading { epoch } => {
                 self.ensemble.known().leader = Some((*epoch, self.name.clone()));

@@ -5,80 +5,70 @@
 //! server strikes here: cuts hold bytes back, resets become resets, delays delays. What only a
 //! real network's door could do is not done: a client is accepted before its server was asked,
 //! and sees a refused connection as one that is closed at once.
+//!
+//! What goes out to a client tells it of its grants, unless the client has hung up: then its
+//! kernel throws away what still comes. TCP does not say whether who has closed its own direction
+//! still reads; it is taken for one that does not, so that nobody is taken to know what it does
+//! not.
 
+use std::future::Future;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use lockstorm::Host;
 use lockstorm::host::Stream;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::Served;
 use super::doors::Door;
-use super::roll::Roll;
+use super::roll::{Line, Roll};
 use super::translate::Translator;
-use crate::history::Name;
 
 /// How long a door waits after it could not accept: the program has no file left, mostly.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// How much is on its way in one direction at most, bytes.
-const ROOM_BYTES: usize = 64 * 1024;
+/// How much is read at once in one direction, bytes; no more is read before it has gone on.
+const ROOM_BYTES: usize = 8 * 1024;
 
-/// What a connection needs to know.
-struct Through {
-    app: Name,
-    server: Name,
-    roll: Arc<Roll>,
-}
-
-/// Lets clients through a door until the run is over.
+/// Lets clients through a door until the run is over. A door that cannot be attended ends the
+/// run: clients would wait before it, and nothing would say why.
 pub(super) async fn attend(host: Host, door: Door, served: Arc<Served>, roll: Arc<Roll>) {
-    let Ok(listener) = TcpListener::from_std(door.listener) else { return };
-    let address = format!("{}:{}", door.server, door.port);
+    let Door { app, server, port, address: outer, listener } = door;
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => {
+            served.fail(format!("{app}'s port of {server}, {outer}: {error}"));
+            return;
+        }
+    };
+    let address = format!("{server}:{port}");
     loop {
         let Ok((outside, _)) = listener.accept().await else {
             host.sleep(AGAIN).await;
             continue;
         };
         served.begin();
-        let through =
-            Through { app: door.app.clone(), server: door.server.clone(), roll: roll.clone() };
-        let translator = served.translator(&door.app, &door.server);
-        let (address, inner) = (address.clone(), host.clone());
-        host.spawn(
-            "door",
-            async move { pass(inner, &address, outside, through, translator).await },
-        );
+        let outward = Way { translator: served.translator(&app, &server), ..Way::default() };
+        let (address, server) = (address.clone(), server.clone());
+        let (inner, roll) = (host.clone(), roll.clone());
+        host.spawn("door", async move {
+            // Replies of locks are small and waited for.
+            let _ = outside.set_nodelay(true);
+            let inside = inner.connect(&address).await;
+            let Ok((peer, inside)) = inside.and_then(|inside| Ok((inside.local_addr()?, inside)))
+            else {
+                let _ = outside.set_zero_linger();
+                return;
+            };
+            let line = Line { server, peer };
+            let inside = Some(inside);
+            Carried { inside, outside, inward: Way::default(), outward, line, roll }.pass().await;
+        });
     }
-}
-
-/// Carries one connection to its end.
-async fn pass(
-    host: Host,
-    address: &str,
-    outside: TcpStream,
-    through: Through,
-    translator: Option<Translator>,
-) {
-    // Replies of locks are small and waited for.
-    let _ = outside.set_nodelay(true);
-    let Ok(inside) = host.connect(address).await else {
-        let _ = outside.set_zero_linger();
-        return;
-    };
-    let mut carried = Carried {
-        inside: Some(inside),
-        outside,
-        inward: Way::default(),
-        outward: Way { translator, ..Way::default() },
-        through,
-    };
-    std::future::poll_fn(|context| carried.poll(context)).await;
 }
 
 /// One direction of a connection.
@@ -144,7 +134,7 @@ impl Way {
         context: &mut Context<'_>,
         source: Pin<&mut (impl AsyncRead + ?Sized)>,
     ) -> Poll<io::Result<usize>> {
-        let mut room = [0; ROOM_BYTES / 8];
+        let mut room = [0; ROOM_BYTES];
         let mut buffer = ReadBuf::new(&mut room);
         ready!(source.poll_read(context, &mut buffer))?;
         let bytes = buffer.filled();
@@ -163,23 +153,38 @@ struct Carried {
     outside: TcpStream,
     inward: Way,
     outward: Way,
-    through: Through,
+    line: Line,
+    roll: Arc<Roll>,
 }
 
 impl Carried {
+    /// Carries it to its end.
+    async fn pass(mut self) {
+        self.roll.opened(&self.line);
+        std::future::poll_fn(|context| self.poll(context)).await;
+        self.roll.closed(&self.line);
+    }
+
+    /// Whether the client has closed its direction, or reset the connection.
+    fn has_hung_up(&self, context: &mut Context<'_>) -> bool {
+        let ready = pin!(self.outside.ready(Interest::READABLE));
+        matches!(ready.poll(context), Poll::Ready(Ok(ready)) if ready.is_read_closed())
+    }
+
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let has_hung_up = self.has_hung_up(context);
         let Some(inside) = &mut self.inside else { return Poll::Ready(()) };
-        let Through { app, server, roll } = &self.through;
+        let (line, roll) = (&self.line, &self.roll);
         let mut went_out = false;
         let outward = {
             let (source, target) = (Pin::new(&mut *inside), Pin::new(&mut self.outside));
             self.outward.poll(context, source, target, &mut went_out)
         };
-        if went_out {
-            roll.told(app, server);
+        if went_out && !has_hung_up {
+            roll.told(line);
         }
         if self.outward.is_over {
-            roll.cut_off(app, server);
+            roll.cut_off(line);
         }
         let inward = {
             let (source, target) = (Pin::new(&mut self.outside), Pin::new(&mut *inside));
@@ -188,8 +193,7 @@ impl Carried {
         match (outward, inward) {
             // The server's side was reset.
             (Poll::Ready(Err(Failed::Source)), _) | (_, Poll::Ready(Err(Failed::Target))) => {
-                roll.cut_off(app, server);
-                roll.reset(app, server);
+                roll.cut_off(line);
                 let _ = self.outside.set_zero_linger();
                 Poll::Ready(())
             }
@@ -203,5 +207,31 @@ impl Carried {
             (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => Poll::Ready(()),
             _ => Poll::Pending,
         }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::OwnedFd;
+
+    use super::*;
+    use crate::plan::{Fence, scenario};
+    use crate::storm::served::{Serving, serve};
+
+    #[test]
+    fn a_door_that_cannot_be_attended_ends_the_sitting_and_is_told() {
+        let plan = scenario::default_plan("redis-single", "redis", Fence::Off).unwrap();
+        // No runtime can wait for a plain file.
+        let file = File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).unwrap();
+        let listener = std::net::TcpListener::from(OwnedFd::from(file));
+        listener.set_nonblocking(true).unwrap();
+        let address = ([127, 0, 0, 1], 7).into();
+        let (app, server) = ("app-1".into(), "redis-1".into());
+        let doors = vec![Door { app, server, port: 6_379, address, listener }];
+        let (until, news) = (Box::pin(std::future::pending()), Arc::new(|_: &_| {}));
+        let run = serve(&plan, Serving { doors, locks: "lock:".to_owned(), until, news });
+        let told = run.ending.told().unwrap();
+        assert!(told.contains("app-1's port of redis-1, 127.0.0.1:7: "), "{told}");
     }
 }

@@ -36,8 +36,11 @@ fn refused(fault: &Fault, is_app: &impl Fn(&str) -> bool) -> Option<String> {
         Struck::Node(node) if is_app(node) => Some(at_program(&fault.kind, node)),
         Struck::Node(node) if node == STOCK_NODE => Some(stock()),
         Struck::Sides(from, to) => {
-            let is_stock = |side: &[String]| side.iter().all(|node| node == STOCK_NODE);
-            (is_stock(from) || is_stock(to)).then(stock)
+            let is_stock = |node: &String| node == STOCK_NODE;
+            // Among others too: its part would be left out, and nobody would know.
+            let is_there = from.iter().chain(to).any(is_stock);
+            let is_alone = [from, to].iter().any(|side| side.iter().all(is_stock));
+            is_there.then(|| if is_alone { stock() } else { stock_among_others() })
         }
         Struck::Node(_) => None,
     }
@@ -58,6 +61,10 @@ fn at_program(kind: &FaultKind, node: &str) -> String {
 
 fn stock() -> String {
     format!("{STOCK_NODE} is not served; take the fault out")
+}
+
+fn stock_among_others() -> String {
+    format!("{STOCK_NODE} is not served; take it out of the fault's sides")
 }
 
 /// Why an anchor is never seen, if so: of clients outside servers see what they ask for.

@@ -4,7 +4,8 @@
 //!
 //! Replies are read frame by frame, as far as that: lines go out as they came, and of each bulk
 //! string the words are looked at. A word that is a server's name is the address of its door,
-//! and the server's port, which follows it, is the port of the door.
+//! and the server's port, which follows it, is the port of the door. Words are what stands
+//! between blanks, ends of lines, and the signs of `INFO` (`address=redis-1:6379,slaves=2`).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,6 +15,9 @@ type Door = (u16, SocketAddr);
 
 /// How many words may stand between an address and its port: `port`, as a field's name.
 const BETWEEN: u8 = 2;
+
+/// What words end with.
+const BEHIND_WORDS: &[u8] = b" ,=\r\n";
 
 /// The longest line that is waited for: a reply of a sentinel has none that is nearly so long.
 const MOST_LINE_BYTES: usize = 64 * 1024;
@@ -47,10 +51,10 @@ impl Translator {
                 continue;
             };
             let Some(body) = after.get(..bulk) else { break };
-            let said = self.words(&String::from_utf8_lossy(body));
+            let said = self.words(body);
             heard
                 .extend_from_slice(format!("{}{}\r\n", char::from(line[0]), said.len()).as_bytes());
-            heard.extend_from_slice(said.as_bytes());
+            heard.extend_from_slice(&said);
             rest = &after[bulk..];
         }
         if rest.len() > MOST_LINE_BYTES && line_length(rest).is_none() {
@@ -62,9 +66,18 @@ impl Translator {
         heard
     }
 
-    fn words(&mut self, text: &str) -> String {
-        let words: Vec<String> = text.split(' ').map(|word| self.word(word)).collect();
-        words.join(" ")
+    fn words(&mut self, text: &[u8]) -> Vec<u8> {
+        let mut said = Vec::with_capacity(text.len());
+        for part in text.split_inclusive(|byte| BEHIND_WORDS.contains(byte)) {
+            let is_behind = part.last().is_some_and(|byte| BEHIND_WORDS.contains(byte));
+            let (word, behind) = part.split_at(part.len() - usize::from(is_behind));
+            match std::str::from_utf8(word) {
+                Ok(word) if !word.is_empty() => said.extend_from_slice(self.word(word).as_bytes()),
+                _ => said.extend_from_slice(word),
+            }
+            said.extend_from_slice(behind);
+        }
+        said
     }
 
     fn word(&mut self, word: &str) -> String {
@@ -133,6 +146,21 @@ mod tests {
         assert_eq!(heard(said), "*4\r\n$2\r\nip\r\n$9\r\n127.0.0.1\r\n$4\r\nport\r\n$2\r\n42\r\n");
         let said = "$47\r\nmymaster redis-1 6379 redis-1:6379 redis-9 6379\r\n";
         assert!(heard(said).contains("mymaster 127.0.0.1 41 127.0.0.1:41 redis-9 6379"));
+    }
+
+    #[test]
+    fn addresses_in_info_are_those_of_doors() {
+        let info = "# Sentinel\r\nsentinel_masters:1\r\n\
+                    master0:name=mymaster,status=ok,address=redis-1:6379,slaves=2,sentinels=3\r\n";
+        let told = info.replace("redis-1:6379", "127.0.0.1:41");
+        for (sign, before) in [("$", ""), ("=", "txt:")] {
+            let said = format!("{sign}{}\r\n{before}{info}\r\n", before.len() + info.len());
+            let wanted = format!("{sign}{}\r\n{before}{told}\r\n", before.len() + told.len());
+            assert_eq!(heard(&said), wanted);
+        }
+        // Bytes that are no text are nobody's name.
+        let mut whole = translator();
+        assert_eq!(whole.translate(b"$3\r\n\xff\0=\r\n"), b"$3\r\n\xff\0=\r\n");
     }
 
     #[test]

@@ -328,6 +328,10 @@ impl Session {
 
     async fn parse(&mut self, name: String, query: &Arc<str>, types: &[u32]) -> SqlResult<()> {
         self.begin_statement(Some(query));
+        if name.is_empty() {
+            // Whatever comes of this one.
+            self.prepared.remove("");
+        }
         let mut all = crate::sql::parse(query)?;
         if all.len() > 1 {
             let told = "cannot insert multiple commands into a prepared statement";

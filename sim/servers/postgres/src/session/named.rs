@@ -8,8 +8,10 @@ use crate::state::row_bytes;
 const MOST_NAMED: usize = 10_000;
 
 impl Session {
-    /// Keeps a prepared statement, if there is room for it beside the session's others.
+    /// Keeps a prepared statement, if there is room for it beside the session's others. The one
+    /// of this name goes: it takes no room.
     pub(super) fn keep_prepared(&mut self, name: String, prepared: Prepared) -> SqlResult<()> {
+        self.prepared.remove(&name);
         let texts = self.prepared.values().filter_map(|one| one.parsed.as_ref());
         let bytes: usize = texts.map(|parsed| parsed.text.len()).sum();
         // What is parsed takes many times its text.
@@ -23,6 +25,7 @@ impl Session {
 
     /// The same of a portal, with what it was given and what is left of its result.
     pub(super) fn keep_portal(&mut self, name: String, portal: Portal) -> SqlResult<()> {
+        self.portals.remove(&name);
         let all = || self.portals.values();
         let given: usize = all().map(|one| row_bytes(&one.parameters)).sum();
         let rows = all().filter_map(|one| one.outcome.as_ref()).flat_map(|outcome| &outcome.rows);

@@ -29,12 +29,16 @@ pub fn c_string(text: &[u8]) -> &[u8] {
     text.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
+/// What stands behind the blanks that C's readers of numbers take.
+fn behind_blanks(text: &[u8]) -> &[u8] {
+    let is_blank = |byte: &&u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    &text[text.iter().take_while(is_blank).count()..]
+}
+
 /// Reads an unsigned number as C's `strtoull` reads the whole of a C string: blanks and a sign
 /// may stand before it, and a minus counts down from 2^64.
 pub fn parse_c_unsigned(text: &[u8]) -> Option<u64> {
-    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
-    let text = c_string(text);
-    let text = &text[text.iter().take_while(|byte| is_blank(byte)).count()..];
+    let text = behind_blanks(c_string(text));
     let (is_negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
         [b'+', digits @ ..] => (false, digits),
@@ -59,6 +63,18 @@ pub fn append_integer(bytes: &mut Vec<u8>, integer: i64) {
 /// Reads a double as Redis does: the whole text as C's `strtod` takes it, without blanks
 /// before it, neither NaN nor out of range.
 pub fn parse_double(text: &[u8]) -> Option<f64> {
+    read_double(text).and_then(|(double, is_in_range)| is_in_range.then_some(double))
+}
+
+/// Reads a double as C's `strtod` reads the whole of a C string: blanks may stand before it, and
+/// nothing at all is 0. What is out of range is infinite or 0, which the second value tells.
+pub fn parse_c_double(text: &[u8]) -> Option<(f64, bool)> {
+    let text = c_string(text);
+    if text.is_empty() { Some((0.0, true)) } else { read_double(behind_blanks(text)) }
+}
+
+/// A double, and whether it is in range.
+fn read_double(text: &[u8]) -> Option<(f64, bool)> {
     let text = std::str::from_utf8(text).ok()?;
     let (sign, digits) = match text.as_bytes().first()? {
         b'-' => (-1.0, &text[1..]),
@@ -67,10 +83,10 @@ pub fn parse_double(text: &[u8]) -> Option<f64> {
     };
     let first = digits.bytes().next()?;
     if let Some(hexadecimal) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-        return Some(sign * parse_hexadecimal(hexadecimal)?);
+        return Some((sign * parse_hexadecimal(hexadecimal)?, true));
     }
     if digits.eq_ignore_ascii_case("inf") || digits.eq_ignore_ascii_case("infinity") {
-        return Some(sign * f64::INFINITY);
+        return Some((sign * f64::INFINITY, true));
     }
     if !first.is_ascii_digit() && first != b'.' {
         return None;
@@ -79,7 +95,7 @@ pub fn parse_double(text: &[u8]) -> Option<f64> {
     let mantissa = digits.split(['e', 'E']).next().unwrap_or_default();
     let is_zero = mantissa.bytes().all(|byte| matches!(byte, b'0' | b'.'));
     // What is too large or too small is out of range.
-    (double.is_finite() && (double != 0.0 || is_zero)).then_some(sign * double)
+    Some((sign * double, double.is_finite() && (double != 0.0 || is_zero)))
 }
 
 /// `1f.8p3`, without a prefix.
@@ -163,6 +179,19 @@ mod tests {
             assert_eq!(parse_c_unsigned(text), None, "{}", text.escape_ascii());
         }
         assert_eq!(c_string(b"nx\0and more"), b"nx");
+        for (text, read) in [
+            (&b""[..], Some((0.0, true))),
+            (b"\x001", Some((0.0, true))),
+            (b" \x0b-1.5\0x", Some((-1.5, true))),
+            (b"-1e999", Some((f64::NEG_INFINITY, false))),
+            (b"1e-999", Some((0.0, false))),
+            (b" ", None),
+            (b"1 ", None),
+            (b"nan", None),
+        ] {
+            assert_eq!(parse_c_double(text), read, "{}", text.escape_ascii());
+        }
+        assert_eq!(parse_double(b"1e999"), None);
     }
 
     #[test]

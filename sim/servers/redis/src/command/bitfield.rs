@@ -4,7 +4,7 @@
 //! not fit, the command.
 
 use super::super::pubsub::event::STRING;
-use super::{Call, Failure, Outcome, SYNTAX};
+use super::{Call, Failure, Outcome, SYNTAX, word};
 
 /// What becomes of a number that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ fn operations(call: &Call<'_>) -> Result<Vec<Operation>, Failure> {
     while index < arguments.len() {
         let more = arguments.len() - index - 1;
         if call.is(index, "overflow") && more >= 1 {
-            overflow = match arguments[index + 1].to_ascii_lowercase().as_slice() {
+            overflow = match word(&arguments[index + 1]).as_slice() {
                 b"wrap" => Overflow::Wrap,
                 b"sat" => Overflow::Saturate,
                 b"fail" => Overflow::Fail,

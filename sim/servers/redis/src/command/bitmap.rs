@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::super::pubsub::event::{GENERIC, STRING};
-use super::{Call, Failure, Outcome, SYNTAX};
+use super::{Call, Failure, Outcome, SYNTAX, word};
 
 const BAD_OFFSET: &str = "ERR bit offset is not an integer or out of range";
 
@@ -187,7 +187,7 @@ pub(super) fn bitpos(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn bitop(call: &mut Call<'_>) -> Outcome {
     let arguments = call.arguments;
-    let combine: fn(u8, u8) -> u8 = match arguments[1].to_ascii_lowercase().as_slice() {
+    let combine: fn(u8, u8) -> u8 = match word(&arguments[1]).as_slice() {
         b"and" => |left, right| left & right,
         b"or" => |left, right| left | right,
         b"xor" => |left, right| left ^ right,

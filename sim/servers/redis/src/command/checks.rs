@@ -138,6 +138,10 @@ pub(super) fn check(
     check_memory(shared, state, client, flags)?;
     if flags & WRITE != 0 {
         check_write(shared, state, client)?;
+    } else if flags & MAY_REPLICATE != 0
+        && let Some(refusal) = &state.frozen
+    {
+        return Err(refusal.to_string().into());
     } else if command.name == "ping"
         && client.origin != Origin::Master
         && let Some(refusal) = state.kept.refusal()

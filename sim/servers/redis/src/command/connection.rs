@@ -9,7 +9,7 @@ use super::super::codec::number::parse_integer;
 use super::super::observe::Origin;
 use super::super::pubsub::Space;
 use super::super::state::{Answers, Client, Next, Shared, State};
-use super::{Call, Failure, NOT_AN_INTEGER, Outcome, SYNTAX, shown, wrong_arity};
+use super::{Call, Failure, NOT_AN_INTEGER, Outcome, SYNTAX, is_word, shown, word, wrong_arity};
 
 pub(super) fn ping(call: &mut Call<'_>) -> Outcome {
     let count = call.arguments.len();
@@ -281,11 +281,11 @@ fn describe(text: &mut String, shared: &Shared, port: u16, client: &Client) {
 fn list(call: &mut Call<'_>) -> Outcome {
     let kind = match call.arguments.len() {
         2 => None,
-        4 if call.is(2, "type") => Some(call.arguments[3].to_ascii_lowercase()),
+        4 if call.is(2, "type") => Some(&call.arguments[3]),
         _ if call.arguments.len() > 3 && call.is(2, "id") => None,
         _ => return Err(SYNTAX.into()),
     };
-    let kind = kind.as_deref().map(client_kind).transpose()?;
+    let kind = kind.map(client_kind).transpose()?;
     let ids = if call.arguments.len() > 3 && call.is(2, "id") {
         let ids = call.arguments.from(3).iter().map(|id| {
             parse_integer(id).and_then(|id| u64::try_from(id).ok()).ok_or("ERR Invalid client ID")
@@ -321,11 +321,11 @@ enum ClientKind {
 }
 
 fn client_kind(name: &[u8]) -> Result<ClientKind, Failure> {
-    match name.to_ascii_lowercase().as_slice() {
+    match word(name).as_slice() {
         b"normal" => Ok(ClientKind::Normal),
         b"pubsub" => Ok(ClientKind::Subscriber),
         b"master" | b"replica" | b"slave" => Ok(ClientKind::Link),
-        _ => Err([b"ERR Unknown client type '", name, b"'"].concat().into()),
+        _ => Err([b"ERR Unknown client type '", shown(name), b"'"].concat().into()),
     }
 }
 
@@ -365,7 +365,7 @@ fn filter(call: &Call<'_>) -> Result<Filter, Failure> {
     }
     for index in (0..words.len()).step_by(2) {
         let value = &words[index + 1];
-        match words[index].to_ascii_lowercase().as_slice() {
+        match word(&words[index]).as_slice() {
             b"id" => {
                 let id = parse_integer(value).filter(|id| *id > 0);
                 filter.id = Some(id.ok_or("ERR client-id should be greater than 0")? as u64);
@@ -374,8 +374,8 @@ fn filter(call: &Call<'_>) -> Result<Filter, Failure> {
             b"laddr" => filter.local = Some(value.to_vec()),
             b"user" => filter.user = value == b"default",
             b"type" => filter.kind = Some(client_kind(value)?),
-            b"skipme" if value.eq_ignore_ascii_case(b"yes") => filter.skip_me = true,
-            b"skipme" if value.eq_ignore_ascii_case(b"no") => filter.skip_me = false,
+            b"skipme" if is_word(value, "yes") => filter.skip_me = true,
+            b"skipme" if is_word(value, "no") => filter.skip_me = false,
             _ => return Err(SYNTAX.into()),
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::codec::number::parse_double;
 use super::super::persistence;
-use super::{Call, Outcome, debug_protocol};
+use super::{Call, Outcome, debug_protocol, word};
 
 const REFUSED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set \
     to \"local\", you can run it from a local connection, otherwise you need to set this option \
@@ -16,7 +16,7 @@ pub(super) fn debug(call: &mut Call<'_>) -> Outcome {
         return Err(REFUSED.into());
     }
     let count = call.arguments.len();
-    match call.arguments[1].to_ascii_lowercase().as_slice() {
+    match word(&call.arguments[1]).as_slice() {
         b"sleep" if count == 3 => {
             let seconds = parse_double(&call.arguments[2]).filter(|seconds| *seconds >= 0.0);
             let seconds = seconds.unwrap_or(0.0).min(86_400.0);

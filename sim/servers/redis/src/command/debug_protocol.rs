@@ -1,7 +1,7 @@
 //! `DEBUG PROTOCOL`: one reply of each kind, for tests of clients.
 
 use super::super::codec::Protocol;
-use super::{Call, Outcome};
+use super::{Call, Outcome, word};
 
 /// What Redis answers, rounded as it is there.
 #[expect(clippy::approx_constant, reason = "it is Redis' own text")]
@@ -10,7 +10,7 @@ const DOUBLE: f64 = 3.141;
 pub(super) fn protocol(call: &mut Call<'_>) -> Outcome {
     let arguments = call.arguments;
     let reply = &mut *call.reply;
-    match arguments[2].to_ascii_lowercase().as_slice() {
+    match word(&arguments[2]).as_slice() {
         b"string" => reply.bulk(b"Hello World"),
         b"integer" => reply.integer(12345),
         b"double" => reply.double(DOUBLE),

@@ -1,7 +1,7 @@
 //! When keys expire: asking and changing.
 
 use super::super::pubsub::event::GENERIC;
-use super::{Call, Failure, Outcome, shown};
+use super::{Call, Failure, Outcome, shown, word};
 
 #[derive(Default)]
 struct Conditions {
@@ -13,13 +13,13 @@ struct Conditions {
 
 fn conditions(call: &Call<'_>) -> Result<Conditions, Failure> {
     let mut conditions = Conditions::default();
-    for word in call.arguments.from(3).iter() {
-        let flag = match word.to_ascii_lowercase().as_slice() {
+    for given in call.arguments.from(3).iter() {
+        let flag = match word(given).as_slice() {
             b"nx" => &mut conditions.if_none,
             b"xx" => &mut conditions.if_any,
             b"gt" => &mut conditions.if_greater,
             b"lt" => &mut conditions.if_less,
-            _ => return Err([b"ERR Unsupported option ", shown(word)].concat().into()),
+            _ => return Err([b"ERR Unsupported option ", shown(given)].concat().into()),
         };
         *flag = true;
     }

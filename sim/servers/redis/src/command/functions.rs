@@ -4,7 +4,7 @@ use super::super::codec::number::parse_integer;
 use super::super::glob;
 use super::super::script::functions::Functions;
 use super::super::script::overrun;
-use super::{Call, Failure, Outcome, check_write, shown};
+use super::{Call, Failure, Outcome, check_write, is_word, shown, word};
 
 /// Works on the libraries, which are out of the state meanwhile.
 fn with_functions<T>(
@@ -62,9 +62,9 @@ fn load(call: &mut Call<'_>) -> Outcome {
     let arguments = call.arguments;
     let last = arguments.len() - 1;
     let mut replace = false;
-    for word in arguments.part(2..last).iter() {
-        if !word.eq_ignore_ascii_case(b"replace") {
-            return Err([b"ERR Unknown option given: ", shown(word)].concat().into());
+    for option in arguments.part(2..last).iter() {
+        if !is_word(option, "replace") {
+            return Err([b"ERR Unknown option given: ", shown(option)].concat().into());
         }
         replace = true;
     }
@@ -103,7 +103,7 @@ fn list(call: &mut Call<'_>) -> Outcome {
     let (mut pattern, mut with_code) = (None, false);
     let mut index = 2;
     while index < arguments.len() {
-        match arguments[index].to_ascii_lowercase().as_slice() {
+        match word(&arguments[index]).as_slice() {
             b"withcode" if !with_code => with_code = true,
             b"libraryname" if pattern.is_none() => {
                 index += 1;

@@ -2,7 +2,7 @@
 
 use super::super::persistence::{Child, append, rewrite, snapshot};
 use super::super::state::Next;
-use super::{Call, Failure, Outcome, SYNTAX};
+use super::{Call, Failure, Outcome, SYNTAX, word};
 
 /// What is asked of a server that has no disk.
 fn no_disk() -> Failure {
@@ -69,8 +69,8 @@ pub(super) fn bgrewriteaof(call: &mut Call<'_>) -> Outcome {
 /// With rules for snapshots, or if it is asked for, one is taken first.
 pub(super) fn shutdown(call: &mut Call<'_>) -> Outcome {
     let mut saves = None;
-    for word in call.arguments.from(1).iter() {
-        match word.to_ascii_lowercase().as_slice() {
+    for given in call.arguments.from(1).iter() {
+        match word(given).as_slice() {
             b"save" if saves != Some(false) => saves = Some(true),
             b"nosave" if saves != Some(true) => saves = Some(false),
             // Replicas are not waited for, and failures hold nobody up.

@@ -5,7 +5,7 @@ use super::super::codec::number::parse_integer;
 use super::super::persistence::append::Phase;
 use super::super::persistence::{AppendFsync, SaveRule, rewrite};
 use super::super::state::State;
-use super::{Call, Failure, Outcome};
+use super::{Call, Failure, Outcome, word};
 
 /// All of it: names and values.
 pub(super) fn all(state: &State) -> [(&'static str, String); 5] {
@@ -81,7 +81,7 @@ fn refusal(name: &str, why: &str) -> Failure {
 }
 
 fn flag(name: &str, value: &[u8]) -> Result<bool, Failure> {
-    match value.to_ascii_lowercase().as_slice() {
+    match word(value).as_slice() {
         b"yes" => Ok(true),
         b"no" => Ok(false),
         _ => Err(refusal(name, "argument must be 'yes' or 'no'")),

@@ -7,7 +7,7 @@ use super::super::codec::number::parse_integer;
 use super::super::replication::change_role;
 use super::super::settings::Master;
 use super::super::state::{Next, Position, Role};
-use super::{Call, NOT_AN_INTEGER, Outcome, SYNTAX, connection};
+use super::{Call, NOT_AN_INTEGER, Outcome, SYNTAX, connection, shown, word};
 
 pub(super) fn replicaof(call: &mut Call<'_>) -> Outcome {
     if call.is(1, "no") && call.is(2, "one") {
@@ -36,7 +36,7 @@ pub(super) fn replconf(call: &mut Call<'_>) -> Outcome {
     }
     for index in (0..pairs.len()).step_by(2) {
         let value = &pairs[index + 1];
-        match pairs[index].to_ascii_lowercase().as_slice() {
+        match word(&pairs[index]).as_slice() {
             b"listening-port" => call.client.listening_port = connection::port(value)?,
             b"ip-address" => {
                 call.client.announced_ip = Some(String::from_utf8_lossy(value).into_owned());
@@ -47,7 +47,7 @@ pub(super) fn replconf(call: &mut Call<'_>) -> Outcome {
             // is due.
             b"ack" | b"getack" => return Ok(()),
             _ => {
-                let text = [b"ERR Unrecognized REPLCONF option: ", &pairs[index]].concat();
+                let text = [b"ERR Unrecognized REPLCONF option: ", shown(&pairs[index])].concat();
                 return Err(text.into());
             }
         }

@@ -9,7 +9,7 @@ use super::super::codec::number::{c_string, format_double, parse_c_unsigned, par
 use super::super::glob;
 use super::super::keyspace::{Hash, Kind, Set, SortedSet};
 use super::super::rdb::crc64;
-use super::{Call, Failure, Outcome, SYNTAX};
+use super::{Call, Failure, Outcome, SYNTAX, is_word};
 
 /// A cursor as Redis reads it with C's `strtoul`: nothing at all is 0, blanks before it are not
 /// taken.
@@ -76,11 +76,9 @@ pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
     let (next, mut found) = page(keys, from, count);
     found.retain(|(key, ())| {
         pattern.is_none_or(|pattern| glob::matches(pattern, key, false))
-            && call.lookup(key).is_some_and(|entry| {
-                kind.is_none_or(|kind| {
-                    kind.eq_ignore_ascii_case(entry.value.type_name().as_bytes())
-                })
-            })
+            && call
+                .lookup(key)
+                .is_some_and(|entry| kind.is_none_or(|kind| is_word(kind, entry.value.type_name())))
     });
     reply_cursor(call, next);
     call.reply.array(found.len());

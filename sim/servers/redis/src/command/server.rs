@@ -4,7 +4,8 @@ use super::super::glob;
 use super::super::pubsub::event;
 use super::super::state::State;
 use super::{
-    COMMANDS, Call, Failure, Outcome, SYNTAX, eviction, info, persistence_settings, shown, tuned,
+    COMMANDS, Call, Failure, Outcome, SYNTAX, c_string, eviction, info, persistence_settings,
+    shown, tuned, word,
 };
 
 pub(super) fn time(call: &mut Call<'_>) -> Outcome {
@@ -16,8 +17,7 @@ pub(super) fn time(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn info(call: &mut Call<'_>) -> Outcome {
-    let sections: Vec<Vec<u8>> =
-        call.arguments.from(1).iter().map(<[u8]>::to_ascii_lowercase).collect();
+    let sections: Vec<Vec<u8>> = call.arguments.from(1).iter().map(word).collect();
     let text = info::text(call.shared, call.state, &sections);
     call.reply.verbatim(b"txt", text.as_bytes());
     Ok(())
@@ -104,7 +104,7 @@ pub(super) fn eviction_policy(state: &State) -> &str {
 
 /// `100`, `1k` (1000), `1kb` (1024) and so on, bytes.
 fn memory_value(text: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(text).ok()?.to_ascii_lowercase();
+    let text = String::from_utf8(word(text)).ok()?;
     let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let unit: u64 = match unit {
@@ -192,9 +192,10 @@ fn config_set(call: &mut Call<'_>) -> Outcome {
         let (name, _, true) = *known else {
             return Err(immutable(known.0));
         };
-        let mut value = String::from_utf8_lossy(&pairs[index + 1]).into_owned();
+        let given = c_string(&pairs[index + 1]);
+        let mut value = String::from_utf8_lossy(given).into_owned();
         if name == MAX_MEMORY {
-            let bytes = memory_value(&pairs[index + 1]).ok_or(
+            let bytes = memory_value(given).ok_or(
                 "ERR CONFIG SET failed (possibly related to argument 'maxmemory') - argument \
                  must be a memory value",
             )?;
@@ -210,7 +211,7 @@ fn config_set(call: &mut Call<'_>) -> Outcome {
             );
         }
         if name == NOTIFY {
-            let flags = event::parse(&pairs[index + 1]).ok_or(
+            let flags = event::parse(given).ok_or(
                 "ERR CONFIG SET failed (possibly related to argument 'notify-keyspace-events') - \
                  Invalid event class character. Use 'Ag$lshzxeKEtmdn'.",
             )?;

@@ -8,10 +8,10 @@ use std::cmp::Ordering;
 
 use bytes::Bytes;
 
-use super::super::codec::number::parse_double;
+use super::super::codec::number::parse_c_double;
 use super::super::keyspace::{End, Hash, List, Value};
 use super::super::pubsub::event::{GENERIC, LIST};
-use super::{Call, Failure, Outcome, SYNTAX, WRONG_TYPE, shown};
+use super::{Call, Failure, Outcome, SYNTAX, WRONG_TYPE, shown, word};
 
 struct Wanted<'a> {
     is_descending: bool,
@@ -37,7 +37,7 @@ fn wanted<'a>(call: &Call<'a>, may_store: bool) -> Result<Wanted<'a>, Failure> {
     let mut index = 2;
     while index < arguments.len() {
         let value = arguments.get(index + 1);
-        match (arguments[index].to_ascii_lowercase().as_slice(), value) {
+        match (word(&arguments[index]).as_slice(), value) {
             (b"asc", _) => wanted.is_descending = false,
             (b"desc", _) => wanted.is_descending = true,
             (b"alpha", _) => wanted.is_alphabetic = true,
@@ -72,7 +72,7 @@ fn star(pattern: &[u8]) -> Option<usize> {
 /// What a pattern leads to from an element: itself (`#`), or the string, or the field of a
 /// hash (`key->field`), under the key in whose name the element takes the star's place.
 fn follow(call: &mut Call<'_>, pattern: &[u8], element: &Bytes) -> Option<Bytes> {
-    if pattern == b"#" {
+    if shown(pattern) == b"#" {
         return Some(element.clone());
     }
     let star = star(pattern)?;
@@ -95,10 +95,8 @@ fn follow(call: &mut Call<'_>, pattern: &[u8], element: &Bytes) -> Option<Bytes>
     }
 }
 
-/// As C's `strtod` reads a whole text: blanks may come before it, nothing behind it.
 fn number(text: &[u8]) -> Option<f64> {
-    let text = shown(text);
-    if text.is_empty() { Some(0.0) } else { parse_double(text.trim_ascii_start()) }
+    parse_c_double(text).and_then(|(number, is_in_range)| is_in_range.then_some(number))
 }
 
 /// The elements, and whether their own order means something.

@@ -11,7 +11,7 @@ use super::super::pubsub::event::SORTED_SET;
 use super::list_pop::keys_and_count;
 use super::string_more::NOT_A_FLOAT;
 use super::waiting::{self, Timeout};
-use super::{Call, Failure, Outcome, POSITIVE, SYNTAX};
+use super::{Call, Failure, Outcome, POSITIVE, SYNTAX, word};
 
 #[derive(Clone, Copy, Default)]
 struct AddOptions {
@@ -28,8 +28,8 @@ impl AddOptions {
     fn parse(call: &Call<'_>, increments: bool) -> Result<(AddOptions, usize), Failure> {
         let mut options = AddOptions { increments, ..AddOptions::default() };
         let mut index = 2;
-        while let Some(word) = call.arguments.get(index) {
-            let option = match word.to_ascii_lowercase().as_slice() {
+        while let Some(given) = call.arguments.get(index) {
+            let option = match word(given).as_slice() {
                 b"nx" => &mut options.if_absent,
                 b"xx" => &mut options.if_present,
                 b"gt" => &mut options.if_greater,

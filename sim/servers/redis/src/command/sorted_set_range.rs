@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::super::codec::Protocol;
-use super::super::codec::number::parse_double;
+use super::super::codec::number::parse_c_double;
 use super::super::keyspace::{Limit, Name, SortedSet};
 use super::super::pubsub::event::{GENERIC, SORTED_SET};
-use super::{Call, Failure, Outcome, SYNTAX, list};
+use super::{Call, Failure, Outcome, SYNTAX, is_word, list};
 
 /// What a range is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,15 +28,15 @@ fn score_limit(text: &[u8]) -> Result<Limit<f64>, Failure> {
         [b'(', number @ ..] => (true, number),
         number => (false, number),
     };
-    // Unlike scores: blanks may stand before a limit.
-    let value = parse_double(number.trim_ascii_start()).ok_or("ERR min or max is not a float")?;
+    // Unlike scores, limits are C's to read, also where they are out of range.
+    let (value, _) = parse_c_double(number).ok_or("ERR min or max is not a float")?;
     Ok(Limit { value, is_excluded })
 }
 
 fn name_limit(text: &[u8]) -> Result<Name<'_>, Failure> {
     match text {
-        b"-" => Ok(Name::Lowest),
-        b"+" => Ok(Name::Highest),
+        _ if is_word(text, "-") => Ok(Name::Lowest),
+        _ if is_word(text, "+") => Ok(Name::Highest),
         [b'[', value @ ..] => Ok(Name::Bytes(Limit { value, is_excluded: false })),
         [b'(', value @ ..] => Ok(Name::Bytes(Limit { value, is_excluded: true })),
         _ => Err("ERR min or max not valid string range item".into()),

@@ -19,9 +19,14 @@ fn part(text: &[u8]) -> Option<u64> {
     }
 }
 
+/// Longer texts are no ids, also where what is behind a NUL makes them so.
+fn is_short(text: &[u8]) -> bool {
+    text.len() < 128
+}
+
 /// `ms` or `ms-seq`; `missing` is the number where there is none.
 pub(super) fn strict_id(text: &[u8], missing: u64) -> Result<Id, Failure> {
-    let is_short = text.len() < 128;
+    let is_short = is_short(text);
     let text = c_string(text);
     let (ms, seq) = match text.iter().position(|byte| *byte == b'-') {
         None => (part(text), Some(missing)),
@@ -36,8 +41,8 @@ pub(super) fn strict_id(text: &[u8], missing: u64) -> Result<Id, Failure> {
 /// As [`strict_id`], or `-` for the least and `+` for the largest id.
 fn id(text: &[u8], missing: u64) -> Result<Id, Failure> {
     match c_string(text) {
-        b"-" if text.len() < 128 => Ok(Id::LEAST),
-        b"+" if text.len() < 128 => Ok(Id::MOST),
+        b"-" if is_short(text) => Ok(Id::LEAST),
+        b"+" if is_short(text) => Ok(Id::MOST),
         _ => strict_id(text, missing),
     }
 }
@@ -113,7 +118,7 @@ fn options(call: &Call<'_>, adds: bool) -> Result<Options, Failure> {
     let mut index = 2;
     while index < arguments.len() {
         let more = arguments.len() - index - 1;
-        if adds && arguments[index] == *b"*" {
+        if adds && call.is(index, "*") {
             options.id_place = index;
             break;
         } else if more > 0 && (call.is(index, "maxlen") || call.is(index, "minid")) {
@@ -121,9 +126,8 @@ fn options(call: &Call<'_>, adds: bool) -> Result<Options, Failure> {
                 return Err(TWO_BOUNDS.into());
             }
             let by_length = call.is(index, "maxlen");
-            let sign = &arguments[index + 1];
-            let has_sign = more >= 2 && (*sign == *b"~" || *sign == *b"=");
-            let about = has_sign && *sign == *b"~";
+            let about = more >= 2 && call.is(index + 1, "~");
+            let has_sign = about || more >= 2 && call.is(index + 1, "=");
             index += 1 + usize::from(has_sign);
             let to = if by_length {
                 let length = call.integer(index)?;
@@ -174,7 +178,8 @@ fn options(call: &Call<'_>, adds: bool) -> Result<Options, Failure> {
 
 fn wanted(text: &[u8]) -> Result<Wanted, Failure> {
     if let Some(ms) = c_string(text).strip_suffix(b"-*").filter(|ms| !ms.contains(&b'-')) {
-        return part(ms).map(Wanted::At).ok_or(INVALID_ID.into());
+        let ms = part(ms).filter(|_| is_short(text));
+        return ms.map(Wanted::At).ok_or(INVALID_ID.into());
     }
     Ok(Wanted::This(strict_id(text, 0)?))
 }

@@ -63,11 +63,11 @@ pub(super) fn xgroup(call: &mut Call<'_>) -> Outcome {
     }
     match word.as_slice() {
         b"create" => {
-            let id = if arguments[4] == *b"$" { last } else { strict_id(&arguments[4], 0)? };
+            let id = if call.is(4, "$") { last } else { strict_id(&arguments[4], 0)? };
             create(call, id, read, is_known)
         }
         b"setid" => {
-            let id = if arguments[4] == *b"$" { last } else { loose_id(&arguments[4])? };
+            let id = if call.is(4, "$") { last } else { loose_id(&arguments[4])? };
             call.update(key, |stream: &mut Stream| {
                 if let Some(group) = stream.groups.get_mut(name) {
                     (group.last_id, group.entries_read) = (id, read);

@@ -7,7 +7,7 @@ use super::super::keyspace::stream::{Entry, Id, Pending, Stream};
 use super::super::pubsub::event::STREAM;
 use super::stream::{reply_entry, reply_id, strict_id};
 use super::waiting::{self, Timeout};
-use super::{Call, Failure, Outcome, SYNTAX, shown};
+use super::{Call, Failure, Outcome, SYNTAX, c_string, shown};
 
 /// So many entries at most go to a client that has waited without saying how many.
 const AFTER_WAITING: usize = 1_000;
@@ -120,7 +120,7 @@ fn start(call: &mut Call<'_>, request: &Request<'_>, index: usize) -> Result<Sta
         .concat()
         .into());
     }
-    match (&request.ids[index], request.group) {
+    match (c_string(&request.ids[index]), request.group) {
         (b"$", Some(_)) => Err("ERR The $ ID is meaningless in the context of XREADGROUP: you \
                                 want to read the history of this consumer by specifying a proper \
                                 ID, or use the > ID to get new messages. The $ ID would just \
@@ -131,7 +131,7 @@ fn start(call: &mut Call<'_>, request: &Request<'_>, index: usize) -> Result<Sta
                              the GROUP <group> <consumer> option."
             .into()),
         (b">", Some(_)) => Ok(Start::New),
-        (text, _) => Ok(Start::Behind(strict_id(text, 0)?)),
+        _ => Ok(Start::Behind(strict_id(&request.ids[index], 0)?)),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::codec::number::parse_integer;
 use super::super::settings::Settings;
 use super::super::state::State;
-use super::Failure;
+use super::{Failure, word};
 
 /// What may be set.
 #[derive(Clone, Copy)]
@@ -60,8 +60,8 @@ pub(super) fn parse(given: &[u8], value: &[u8]) -> Result<Option<(&'static str, 
             }
             number.to_string()
         }
-        Form::Switch => match value.to_ascii_lowercase().as_slice() {
-            word @ (b"yes" | b"no") => String::from_utf8_lossy(word).into_owned(),
+        Form::Switch => match word(value).as_slice() {
+            known @ (b"yes" | b"no") => String::from_utf8_lossy(known).into_owned(),
             _ => return Err(refusal(&given, "argument must be 'yes' or 'no'")),
         },
     };

@@ -16,6 +16,7 @@ use super::instance::Ms;
 use super::service::Client;
 use crate::codec::number::parse_integer;
 use crate::codec::{Arguments, Protocol};
+use crate::command::is_word;
 
 /// An error reply, or none.
 type Outcome = Result<(), String>;
@@ -29,8 +30,9 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Whether an argument is this word, in any case, as C compares them: up to a NUL.
     fn is(&self, index: usize, word: &str) -> bool {
-        self.arguments.get(index).is_some_and(|given| given.eq_ignore_ascii_case(word.as_bytes()))
+        self.arguments.get(index).is_some_and(|given| is_word(given, word))
     }
 
     fn text(&self, index: usize) -> String {

@@ -179,18 +179,18 @@ impl Network {
         }
     }
 
-    /// The address of the other end, as this end sees it.
-    pub(in crate::engine::event) fn peer_addr(
+    /// The addresses of this end and of the other.
+    pub(in crate::engine::event) fn addresses(
         &self,
         (index, generation, side): Place,
-    ) -> SocketAddr {
-        match self.connection(index, generation) {
+    ) -> [SocketAddr; 2] {
+        [side, 1 - side].map(|side| match self.connection(index, generation) {
             Some(connection) => {
-                let peer = usize::from(1 - side);
-                (World::address(connection.ends[peer].node), connection.ports[peer]).into()
+                let side = usize::from(side);
+                (World::address(connection.ends[side].node), connection.ports[side]).into()
             }
             None => SocketAddr::from(([0, 0, 0, 0], 0)),
-        }
+        })
     }
 
     /// Reads what is there.

@@ -51,7 +51,9 @@ const SUBCOMMANDS: &[(&str, i16, Run)] = &[
 ];
 
 pub(super) fn sentinel(call: &mut Call<'_>) -> Outcome {
-    let found = SUBCOMMANDS.iter().find(|(name, ..)| call.is(1, name));
+    // Looked up by all of its bytes, as the names of commands are.
+    let given = &call.arguments[1];
+    let found = SUBCOMMANDS.iter().find(|(name, ..)| given.eq_ignore_ascii_case(name.as_bytes()));
     let Some((name, arity, run)) = found else {
         return Err(unknown_subcommand("sentinel", &call.arguments[1]));
     };
