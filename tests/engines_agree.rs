@@ -1,8 +1,8 @@
 //! Do the engines' networks look to a program like Linux's?
 //!
 //! Each behaviour is one scenario, written once against `lockstorm::Host`: a server, a
-//! client, and a script of faults. It runs on three arms: the event engine, turmoil,
-//! and real TCP of this machine's kernel, in network namespaces. What the programs saw
+//! client, and a script of faults. It runs on four arms: the event engine, turmoil,
+//! madsim, and real TCP of this machine's kernel, in network namespaces. What the programs saw
 //! is compared exactly, times only in coarse classes. What an engine does otherwise
 //! stands in one table ([`deviations`]): one that deviates in another way, or no longer
 //! deviates, fails. docs/engines.md has the table for people, written from here
@@ -38,6 +38,9 @@ use lockstorm_sim::engine::turmoil::Turmoil;
 
 use behaviour::Behaviour;
 
+/// The engines, in the order of the table's columns.
+const ENGINES: [&str; 3] = ["event", "turmoil", "madsim"];
+
 /// The real arm waits more than it works.
 const THREADS: usize = 8;
 
@@ -65,6 +68,15 @@ fn main() -> ExitCode {
         }));
         trials.push(trial("turmoil", &behaviour, move || {
             judge(&on_turmoil, "turmoil", &simulated::run(&on_turmoil, &Turmoil::default()))
+        }));
+        let on_madsim = behaviour.clone();
+        trials.push(trial("madsim", &behaviour, move || {
+            let engine = lockstorm_madsim::engine()?;
+            let outcome = simulated::run(&on_madsim, engine.as_ref());
+            match outcome == simulated::run(&on_madsim, engine.as_ref()) {
+                true => judge(&on_madsim, "madsim", &outcome),
+                false => Err("the second run was another one".into()),
+            }
         }));
         let on_linux = behaviour.clone();
         let real =

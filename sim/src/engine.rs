@@ -4,7 +4,7 @@
 //! that must be the same on all of them lives once, beside them: pauses, node
 //! clocks, incarnations and keyed draws in [`world`], the [`Host`] of a
 //! simulated node in [`machine`], clocks in [`clock`], the kernels' settings in
-//! [`Kernel`], what faults did in [`touch`], whose turn it is in [`turns`], what third-party
+//! [`Kernel`], what faults did in [`touch`], whose turn it is in [`turns`], where tasks run in [`tasks`], what third-party
 //! code senses in [`senses`], what messages say to people in [`messages`], whether its I/O crates are ours in [`shims`],
 //! where a run stands still to be looked at in [`standstill`].
 //!
@@ -21,6 +21,7 @@ pub mod scoped;
 pub mod senses;
 pub mod shims;
 pub mod standstill;
+pub mod tasks;
 pub mod touch;
 pub mod turmoil;
 pub mod turns;
@@ -128,6 +129,18 @@ pub trait Engine: Send + Sync {
     /// Whether it notes messages where the recorder keeps asides.
     fn tells_messages(&self) -> bool {
         false
+    }
+
+    /// Whether it answers by itself what third-party code asks the C library, so that no
+    /// interposer is needed.
+    fn answers_libraries(&self) -> bool {
+        false
+    }
+
+    /// The same engine, which draws other latencies and another order for the same plan; 0 is
+    /// the plan's own. `None` where the plan's seed decides all of that.
+    fn reseeded(&self, _reseed: u64) -> Option<Arc<dyn Engine>> {
+        None
     }
 
     /// Runs the stage to its end, on the calling thread. Give each run a fresh one.

@@ -26,6 +26,7 @@ mod identity;
 mod lease;
 mod line;
 mod open;
+mod order;
 mod patience;
 mod queue;
 mod quorum;
@@ -47,7 +48,7 @@ use crate::plan::{Fence, Plan};
 use crate::storm::locks;
 use desk::Desk;
 
-pub use bugs::{BUGS, WASTES};
+pub use bugs::{BUGS, OF_ORDER, WASTES};
 pub use checkout::Checkout;
 
 /// Which of a pair.
@@ -130,7 +131,8 @@ impl std::fmt::Debug for Bug {
 pub fn find(lock_name: &str) -> Option<(&'static Bug, Half)> {
     [Half::Planted, Half::Mended].into_iter().find_map(|half| {
         let name = lock_name.strip_prefix(half.prefix())?;
-        Some((BUGS.iter().chain(WASTES).find(|bug| bug.name == name)?, half))
+        let mut all = BUGS.iter().chain(WASTES).chain(OF_ORDER);
+        Some((all.find(|bug| bug.name == name)?, half))
     })
 }
 

@@ -3,16 +3,17 @@
 //! Order of things: [`arguments`] is the grammar; [`demonstrate`], [`run`], [`hunt`],
 //! [`merge`], [`shrink`], [`explain`], [`report`], [`bench`], [`frozen`] (a replay that stands still), [`check`], [`mod@claims`], [`kept`], [`lesson`],
 //! [`manual`], [`mod@matrix`], [`mod@sale`], [`serve`], [`serve_plan`] do the verbs, [`wrong`] tells what the grammar refuses, [`sort`] which file is for another verb;
-//! [`plan_source`] finds their plans, [`plan_folder`] is where hunts write; [`say`] prints,
+//! [`all_engines`] asks all engines, [`with_madsim`] is the program that has the one that is not here; [`plan_source`] finds their plans, [`plan_folder`] is where hunts write; [`say`] prints,
 //! [`progress`] says how far it is; [`exit`]
 //! has the codes.
 
+mod all_engines;
 mod arguments;
 mod bench;
 mod check;
 mod claims;
 mod demonstrate;
-mod exit;
+pub mod exit;
 mod explain;
 mod frozen;
 mod hunt;
@@ -32,6 +33,7 @@ mod serve;
 mod serve_plan;
 mod shrink;
 mod sort;
+mod with_madsim;
 mod wrong;
 
 use std::io::{self, BufReader};
@@ -66,6 +68,9 @@ pub fn main() -> ExitCode {
         Ok(environment) => environment,
         Err(why) => return Failure::usage(why).tell(),
     };
+    if arguments.needs_madsim(&environment) && !with_madsim::is_this() {
+        return with_madsim::hand_over().map_or_else(Failure::tell, ExitCode::from);
+    }
     let result = match arguments.verb {
         None => demonstrate::demonstrate(),
         Some(Verb::Run(arguments)) => run::run(&arguments, &environment),

@@ -4,7 +4,7 @@
 //! [`scene`] builds the nodes, [`client`] is what they do ([`cancelling`] drops it
 //! half-way, [`beside`] has several buyers do it), [`locks`] what they do it with, [`observe`] writes down what servers see (`drawn` finds out whose it is, of a lock that is not ours), [`conductor`] strikes and ends,
 //! [`anchors`] finds events by name, [`mod@reseed`] tries other futures of one past, [`frozen`] has one stand still to be looked at,
-//! [`place`] tells outsiders where it is, [`watchdog`] ends one that does not come back, [`mod@abreast`] makes several runs at once.
+//! [`place`] tells outsiders where it is, [`opinion`] asks other engines, [`watchdog`] ends one that does not come back, [`mod@abreast`] makes several runs at once.
 //! [`builder`] is the door for tests, [`mod@crew`] has programs of its own on the application nodes, [`served`] has programs outside in the place of the clients.
 
 pub mod abreast;
@@ -23,6 +23,7 @@ pub mod environment;
 pub mod frozen;
 pub mod locks;
 pub mod observe;
+pub mod opinion;
 pub mod place;
 pub mod pooled;
 pub mod postgres;
@@ -34,14 +35,15 @@ pub mod served;
 pub mod shop;
 pub mod watchdog;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use builder::Storm;
 pub use reseed::{Reseed, run_reseeded};
 
 use crate::check::{self, Judgement, Setting};
 use crate::engine::event::{
-    CoarseEventEngine, EventEngine, PlainEventEngine, PromptEventEngine, UnseededEventEngine,
+    CoarseEventEngine, EventEngine, PlainEventEngine, PromptEventEngine, ShuffledEventEngine,
+    UnseededEventEngine,
 };
 use crate::engine::shims::Refusal;
 use crate::engine::turmoil::Turmoil;
@@ -106,12 +108,25 @@ pub fn engine(name: &str) -> Option<Arc<dyn Engine>> {
         "event-coarse" => Some(Arc::new(CoarseEventEngine)),
         "event-plain" => Some(Arc::new(PlainEventEngine)),
         "event-unseeded" => Some(Arc::new(UnseededEventEngine)),
-        _ => None,
+        "event-shuffled" => Some(Arc::new(ShuffledEventEngine)),
+        _ => added().iter().find(|engine| engine.name() == name).cloned(),
     }
 }
 
 /// The names of the engines for users; the others are for asking one question each.
-pub const ENGINES: [&str; 2] = ["event", "turmoil"];
+pub const ENGINES: [&str; 4] = ["event", "event-shuffled", "turmoil", "madsim"];
+
+static ADDED: Mutex<Vec<Arc<dyn Engine>>> = Mutex::new(Vec::new());
+
+/// Adds an engine that this crate does not know: [`engine`] finds it by its name, in this
+/// process.
+pub fn add_engine(engine: Arc<dyn Engine>) {
+    added().push(engine);
+}
+
+fn added() -> MutexGuard<'static, Vec<Arc<dyn Engine>>> {
+    ADDED.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Runs `plan` with one of our own locks on `engine`, on a fresh thread, and judges it.
 pub fn run(plan: &Plan, engine: &dyn Engine) -> Run {
@@ -170,7 +185,7 @@ fn staged(plan: &Plan, engine: &dyn Engine, factory: &LockFactory, manner: Manne
         return not_run(plan, engine, Judgement::not_expressible(), clause);
     }
     let is_served = manner.served.is_some();
-    if let Some(Refusal { clause, mend }) = locks::refusal(plan).filter(|_| !is_served) {
+    if let Some(Refusal { clause, mend }) = locks::refusal(plan, engine).filter(|_| !is_served) {
         let mut run = not_run(plan, engine, Judgement::not_expressible(), clause);
         run.ending.mend = Some(mend);
         return run;

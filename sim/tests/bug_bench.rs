@@ -15,7 +15,7 @@ use lockstorm_sim::engine::event::EventEngine;
 use lockstorm_sim::engine::senses;
 use lockstorm_sim::history::{AcquireOutcome, What};
 use lockstorm_sim::plan::{Fence, Plan, Seed, file, scenario};
-use lockstorm_sim::planted::{BUGS, Bug, Half, WASTES};
+use lockstorm_sim::planted::{BUGS, Bug, Half, OF_ORDER, WASTES};
 use lockstorm_sim::storm::{self, Run, Storm};
 
 /// Has the client of ZooKeeper read the clocks of its node.
@@ -261,7 +261,8 @@ fn whatever_shows_a_report_exists_and_every_planted_bug_says_where_it_is_from() 
             assert!(std::path::Path::new(&format!("{root}{name}")).exists(), "{name}");
         }
     }
-    let planted: BTreeSet<&str> = BUGS.iter().chain(WASTES).map(|bug| bug.name).collect();
+    let planted: BTreeSet<&str> =
+        BUGS.iter().chain(WASTES).chain(OF_ORDER).map(|bug| bug.name).collect();
     assert_eq!(named, planted);
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use crate::{behaviours, deviations};
+use crate::{ENGINES, behaviours, deviations};
 
 const BEGIN: &str = "<!-- written by tests/engines_agree.rs: begin -->\n";
 const END: &str = "<!-- written by tests/engines_agree.rs: end -->";
@@ -31,12 +31,13 @@ fn table() -> String {
     let behaviours = behaviours::all();
     let mut table = String::new();
     let mut group = "";
+    let heads = ENGINES.map(|engine| format!("`{engine}`")).join(" | ");
     for behaviour in &behaviours {
         if behaviour.group != group {
             group = behaviour.group;
             let _ = write!(
                 table,
-                "\n### {group}\n\n| behaviour | Linux | `event` | `turmoil` |\n|---|---|---|---|\n"
+                "\n### {group}\n\n| behaviour | Linux | {heads} |\n|---|---|---|---|---|\n"
             );
         }
         let cell = |engine| match deviations::of(engine, behaviour.name) {
@@ -44,8 +45,8 @@ fn table() -> String {
             None => "✓".to_owned(),
         };
         let (question, answer) = (behaviour.question, behaviour.answer);
-        let (event, turmoil) = (cell("event"), cell("turmoil"));
-        let _ = writeln!(table, "| {question} | {answer} | {event} | {turmoil} |");
+        let cells = ENGINES.map(cell).join(" | ");
+        let _ = writeln!(table, "| {question} | {answer} | {cells} |");
     }
     table.push('\n');
     table

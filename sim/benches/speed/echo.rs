@@ -14,7 +14,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::seconds;
 
-const ECHO_SECONDS: u64 = 60;
+/// How long it lasts, simulated.
+pub const ECHO_SECONDS: u64 = 60;
 
 /// Both engines, then how the cost of a request grows with the number of nodes, and a
 /// hundred nodes on one engine against forty on the other.
@@ -62,7 +63,8 @@ fn growth(forty_on_turmoil_s: f64) {
     );
 }
 
-fn echo(engine: &dyn Engine, hosts: u16) -> (f64, u64) {
+/// So many hosts on this engine: real seconds, and requests that were answered.
+pub fn echo(engine: &dyn Engine, hosts: u16) -> (f64, u64) {
     let names = std::iter::once(Name::from("server"))
         .chain((1..hosts).map(|number| Name::from(format!("client-{number}"))));
     let world = World::new(1, names);

@@ -25,12 +25,12 @@ thread_local! {
 
 /// Ends the answers when dropped.
 #[derive(Debug)]
-pub(super) struct Entered {
+pub struct Entered {
     _answering: Answering,
 }
 
-/// A run begins on this thread.
-pub(super) fn enter(world: &Arc<World>, substrate: Arc<dyn Substrate>) -> Entered {
+/// A run begins on this thread; for engines.
+pub fn enter(world: &Arc<World>, substrate: Arc<dyn Substrate>) -> Entered {
     RUN.with(|place| *place.borrow_mut() = Some((world.clone(), substrate)));
     Entered { _answering: lockstorm_ground::answer(node) }
 }

@@ -7,7 +7,7 @@
 //! its timers, [`core`] holds them together, [`control`] strikes, [`driver`] turns
 //! the crank from tokio's park hook and asks [`readiness`], [`attribution`] knows the
 //! tasks of third-party code, [`strangers`] counts them where tokio does not tell.
-//! [`real_time`] turns it at the pace of the real clock.
+//! [`real_time`] turns it at the pace of the real clock, [`imitation`] is it with another engine's network.
 //!
 //! It is not a byte-level TCP: segments are what a program wrote at once, there are
 //! no acknowledgements on the wire and no congestion. docs/engines.md says what
@@ -18,6 +18,7 @@ mod attribution;
 mod control;
 mod core;
 mod driver;
+mod imitation;
 mod network;
 mod queue;
 mod readiness;
@@ -26,7 +27,11 @@ mod socket;
 mod strangers;
 mod timer;
 
+pub use imitation::ImitatingEventEngine;
+
 use std::sync::Arc;
+
+use network::Wire;
 
 use super::{Ending, Engine, Stage};
 use crate::plan::Plan;
@@ -53,23 +58,30 @@ pub struct UnseededEventEngine;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PlainEventEngine;
 
+/// The event engine that runs the tasks which are ready at one instant in a drawn order, of
+/// each node by itself. The ordinary one runs them as they were woken, so what hangs on two
+/// tasks that are swapped never happens there.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ShuffledEventEngine;
+
 /// How an event engine differs from the ordinary one.
 #[derive(Debug, Clone, Copy)]
 struct Manner {
     /// What a cut held arrives with the heal.
     prompt: bool,
-    /// Messages take whole multiples of this, µs.
-    tick_us: u64,
+    wire: Wire,
     /// tokio chooses as it likes, third-party code senses the real clock and entropy.
     unseeded: bool,
     /// Nothing is asked of tokio that it has with `--cfg tokio_unstable` only.
     plain: bool,
+    /// Tasks that are ready at one instant run in a drawn order.
+    shuffled: bool,
 }
 
 impl Default for Manner {
     fn default() -> Self {
         let plain = cfg!(not(tokio_unstable));
-        Manner { prompt: false, tick_us: 1, unseeded: false, plain }
+        Manner { prompt: false, wire: Wire::default(), unseeded: false, plain, shuffled: false }
     }
 }
 
@@ -93,7 +105,26 @@ impl Engine for CoarseEventEngine {
     }
 
     fn run(&self, stage: Stage) -> Ending {
-        run(stage, Manner { prompt: true, tick_us: 1_000, ..Manner::default() })
+        let wire = Wire { tick_us: 1_000, ..Wire::default() };
+        run(stage, Manner { prompt: true, wire, ..Manner::default() })
+    }
+}
+
+impl Engine for ShuffledEventEngine {
+    fn name(&self) -> &'static str {
+        "event-shuffled"
+    }
+
+    fn title(&self) -> &'static str {
+        concat!("event ", env!("CARGO_PKG_VERSION"), ", in a drawn order of tasks")
+    }
+
+    fn cannot_express(&self, _plan: &Plan) -> Option<String> {
+        None
+    }
+
+    fn run(&self, stage: Stage) -> Ending {
+        run(stage, Manner { shuffled: true, ..Manner::default() })
     }
 }
 
@@ -156,6 +187,9 @@ impl Engine for PromptEventEngine {
 }
 
 fn run(stage: Stage, manner: Manner) -> Ending {
+    if manner.shuffled {
+        stage.world.draw_order();
+    }
     let core = core::Core::new(&stage, &manner);
     driver::drive(&Arc::clone(&core), stage, &manner);
     core.ending()

@@ -46,25 +46,25 @@ impl Default for Kernel {
 
 impl Kernel {
     /// How often a SYN is repeated in all.
-    pub(crate) fn syn_repeats(&self) -> u32 {
+    pub fn syn_repeats(&self) -> u32 {
         self.syn_retries.saturating_add(self.syn_linear_timeouts)
     }
 
     /// How long an answer to a SYN is awaited that was repeated `repeats` times, µs.
-    pub(crate) fn syn_wait_us(&self, repeats: u32) -> u64 {
+    pub fn syn_wait_us(&self, repeats: u32) -> u64 {
         let doublings = repeats.saturating_sub(self.syn_linear_timeouts).min(7);
         (SYN_RTO_US << doublings).min(RTO_MAX_US)
     }
 
     /// Whether a backlog of so many connections takes no more.
-    pub(crate) fn is_full(&self, backlog: usize) -> bool {
+    pub fn is_full(&self, backlog: usize) -> bool {
         // sk_acceptq_is_full: one more than was asked for.
         backlog > self.somaxconn as usize
     }
 
     /// How long undelivered data is sent again, after it was sent again for the first
     /// time, before the connection is over, µs.
-    pub(crate) fn retransmit_for_us(&self, is_orphan: bool) -> u64 {
+    pub fn retransmit_for_us(&self, is_orphan: bool) -> u64 {
         let retries = match (is_orphan, self.orphan_retries) {
             (false, _) => self.retries2,
             (true, 0) => 8,

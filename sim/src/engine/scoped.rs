@@ -19,6 +19,8 @@ pub(super) enum Admission {
     Run,
     Frozen,
     Dead,
+    /// Another one that is ready first.
+    Later,
     /// The run is stuck and about to be ended.
     NoTurn,
 }
@@ -65,6 +67,10 @@ impl Future for Scoped {
                 Poll::Ready(())
             }
             Admission::NoTurn => Poll::Pending,
+            Admission::Later => {
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
             Admission::Frozen => {
                 self.world.touch(Touch::Frozen { node: self.node, group: self.group });
                 Poll::Pending

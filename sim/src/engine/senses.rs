@@ -29,7 +29,7 @@ thread_local! {
 }
 
 /// A node and the incarnation of its program.
-pub(super) type Program = (NodeId, u32);
+pub type Program = (NodeId, u32);
 
 const NOBODY: u64 = 0;
 
@@ -49,6 +49,8 @@ struct Run {
     world: Arc<World>,
     names: Vec<Name>,
     draws: BTreeMap<Option<NodeId>, Draw>,
+    /// Whether its engine answers by itself what libraries ask the C library.
+    is_answered: bool,
 }
 
 /// Ends the run of this thread when dropped, if it began it.
@@ -72,7 +74,7 @@ pub fn enter(world: &Arc<World>) -> Entered {
     // each run of a process and asks nobody. It is one for all nodes of the run.
     let before = fastrand::get_seed();
     fastrand::seed(Draw::new(world.seed(), "fastrand", "").bits());
-    let run = Run { world: world.clone(), names, draws: BTreeMap::new() };
+    let run = Run { world: world.clone(), names, draws: BTreeMap::new(), is_answered: false };
     RUN.with(|place| *place.borrow_mut() = Some(run));
     Entered { began: Some(before) }
 }
@@ -87,8 +89,23 @@ impl Drop for Entered {
     }
 }
 
+/// The engine of this thread's run answers by itself what libraries ask the C library; for
+/// such engines, after [`enter`].
+pub fn answered_by_engine() {
+    RUN.with(|place| {
+        if let Some(run) = place.borrow_mut().as_mut() {
+            run.is_answered = true;
+        }
+    });
+}
+
+/// Whether the engine of this thread's run answers by itself what libraries ask the C library.
+pub fn are_answered() -> bool {
+    RUN.with(|place| place.borrow().as_ref().is_some_and(|run| run.is_answered))
+}
+
 /// Does `work` as a part of this program.
-pub(super) fn of_program<R>(program: Program, work: impl FnOnce() -> R) -> R {
+pub fn of_program<R>(program: Program, work: impl FnOnce() -> R) -> R {
     let before = PROGRAM.with(|place| place.replace(pack(Some(program))));
     let _restore = Restore(before);
     work()

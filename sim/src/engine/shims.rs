@@ -40,7 +40,8 @@ pub struct Refusal {
 }
 
 /// What is in the way of a client library on these crates; `None` if nothing is.
-pub fn refusal() -> Option<Refusal> {
+/// `are_answered`: whether the engine answers by itself what libraries ask the C library.
+pub fn refusal(are_answered: bool) -> Option<Refusal> {
     let missing = missing();
     if !missing.is_empty() {
         return Some(Refusal {
@@ -53,7 +54,7 @@ pub fn refusal() -> Option<Refusal> {
                 .to_owned(),
         });
     }
-    (!super::senses::reach_libraries()).then(|| Refusal {
+    (!are_answered && !super::senses::reach_libraries()).then(|| Refusal {
         clause: "the ZooKeeper client reads the C library's clock, which is the real one in this \
                  program"
             .to_owned(),

@@ -29,6 +29,8 @@ mod substrate;
 
 pub use guest::guest;
 
+use std::sync::Arc;
+
 use super::{Ending, Engine, Stage};
 use crate::plan::{FaultKind, Plan};
 
@@ -84,6 +86,10 @@ impl Engine for Turmoil {
             );
         }
         None
+    }
+
+    fn reseeded(&self, reseed: u64) -> Option<Arc<dyn Engine>> {
+        Some(Arc::new(Turmoil { reseed, ..*self }))
     }
 
     fn run(&self, stage: Stage) -> Ending {

@@ -21,12 +21,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
 use lockstorm::host::BoxFuture;
-use tokio::task::AbortHandle;
 
 use super::clock::{ClockChange, Deviation, NodeClock};
 use super::scoped::{Admission, Scoped};
 use super::senses;
 use super::standstill::{Standstill, Stop};
+use super::tasks::{Running, Spawner};
 pub use super::touch::{Touch, TouchListener};
 use super::turns::{TURNS_OF_AN_INSTANT, Turns};
 use crate::draw::Draw;
@@ -64,9 +64,20 @@ struct Node {
     frozen: Vec<Waker>,
     clock: NodeClock,
     clock_changed: bool,
-    tasks: Vec<AbortHandle>,
+    tasks: Vec<Running>,
     draws: BTreeMap<&'static str, Draw>,
 }
+
+impl Node {
+    /// The stream of draws of this machine for `purpose`.
+    fn draw(&mut self, seed: u64, purpose: &'static str) -> &mut Draw {
+        let Node { draws, name, .. } = self;
+        draws.entry(purpose).or_insert_with(|| Draw::new(seed, purpose, name))
+    }
+}
+
+/// What the order of ready tasks is drawn for.
+const ORDER: &str = "order of tasks";
 
 /// The nodes of a run.
 pub struct World {
@@ -81,6 +92,8 @@ pub struct World {
     living_tasks: Arc<AtomicUsize>,
     after_turn: OnceLock<Box<dyn Fn() + Send + Sync>>,
     standstill: OnceLock<Standstill>,
+    spawner: OnceLock<Arc<dyn Spawner>>,
+    draws_order: AtomicBool,
 }
 
 /// How many worlds there are.
@@ -121,6 +134,8 @@ impl World {
             living_tasks: Arc::default(),
             after_turn: OnceLock::new(),
             standstill: OnceLock::new(),
+            spawner: OnceLock::new(),
+            draws_order: AtomicBool::new(false),
         })
     }
 
@@ -349,9 +364,7 @@ impl World {
 
     /// The next draw of this machine for `purpose`.
     pub fn random(&self, node: NodeId, purpose: &'static str) -> u64 {
-        let node = &mut self.lock()[node.index()];
-        let name = node.name.clone();
-        node.draws.entry(purpose).or_insert_with(|| Draw::new(self.seed, purpose, &name)).bits()
+        self.lock()[node.index()].draw(self.seed, purpose).bits()
     }
 
     /// Has `listener` told of every touch from now on; `None` turns it off.
@@ -475,29 +488,45 @@ impl World {
         format!("{} ({group})", self.name(node))
     }
 
-    /// Spawns `future` as a task of this incarnation on the current tokio runtime.
-    /// `None` if the incarnation is dead: what a crashed program's destructors would
-    /// still like to start does not start.
+    /// Spawns `future` as a task of this incarnation: where the engine has its tasks run
+    /// ([`on_spawn`](World::on_spawn)), else on the current tokio runtime. `None` if the
+    /// incarnation is dead: what a crashed program's destructors would still like to start
+    /// does not start.
     pub fn spawn(
         self: &Arc<Self>,
         node: NodeId,
         incarnation: u32,
         group: &'static str,
         future: BoxFuture<'static, ()>,
-    ) -> Option<AbortHandle> {
+    ) -> Option<Running> {
         if !self.is_alive(node, incarnation) {
             return None;
         }
         let scoped = Scoped::new(self.clone(), (node, incarnation), group, future);
         let scoped = scoped.counted(&self.living_tasks);
-        // As nobody: what is not spawned so is a task past its host.
-        let abort = senses::of_nobody(|| tokio::spawn(scoped)).abort_handle();
+        let running = match self.spawner.get() {
+            Some(spawner) => spawner.spawn((node, incarnation), scoped)?,
+            // As nobody: what is not spawned so is a task past its host.
+            None => Running::Tokio(senses::of_nobody(|| tokio::spawn(scoped)).abort_handle()),
+        };
         let node = &mut self.lock()[node.index()];
         if node.tasks.len() == node.tasks.capacity() {
             node.tasks.retain(|task| !task.is_finished());
         }
-        node.tasks.push(abort.clone());
-        Some(abort)
+        node.tasks.push(running.clone());
+        Some(running)
+    }
+
+    /// Has `spawner` run the tasks that are spawned from now on; for engines with a
+    /// scheduler of their own. The first stays.
+    pub fn on_spawn(&self, spawner: Arc<dyn Spawner>) {
+        let _ = self.spawner.set(spawner);
+    }
+
+    /// Has the order drawn in which tasks run that are ready at one instant. Without it they
+    /// run as they were woken.
+    pub(super) fn draw_order(&self) {
+        self.draws_order.store(true, Ordering::Relaxed);
     }
 
     /// Has `listener` called after every turn of a task; the first stays.
@@ -546,6 +575,9 @@ impl World {
         if node.paused > 0 || group_paused {
             node.frozen.push(waker.clone());
             return Admission::Frozen;
+        }
+        if self.draws_order.load(Ordering::Relaxed) && node.draw(self.seed, ORDER).bits() & 1 == 1 {
+            return Admission::Later;
         }
         if !self.turns.take(self.now_us(), (id, group)) {
             self.halted.store(true, Ordering::Relaxed);

@@ -130,7 +130,10 @@ impl Examiner {
             Answer::Examined { report, confirmation } => Ok((report, confirmation)),
             Answer::Stuck { why } => Err(Trouble::Lost(why)),
             Answer::Refused { why } => Err(Trouble::refused(why)),
-            Answer::Ran(_) | Answer::Smaller { .. } | Answer::Shrunk { .. } => {
+            Answer::Ran(_)
+            | Answer::Thought(_)
+            | Answer::Smaller { .. }
+            | Answer::Shrunk { .. } => {
                 Err(Trouble::Lost("the worker answered another question".into()))
             }
         }

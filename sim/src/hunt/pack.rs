@@ -162,7 +162,10 @@ impl Pack<'_> {
                         return Ok(());
                     }
                 }
-                Answer::Examined { .. } | Answer::Smaller { .. } | Answer::Shrunk { .. } => {
+                Answer::Examined { .. }
+                | Answer::Thought(_)
+                | Answer::Smaller { .. }
+                | Answer::Shrunk { .. } => {
                     let why = "the worker answered another question".to_owned();
                     return Err((index, Trouble::Lost(why)));
                 }

@@ -109,7 +109,7 @@ impl Examiner {
                 }
                 Ok(Answer::Refused { why }) => return Err(Trouble::refused(why)),
                 Ok(Answer::Stuck { .. }) => return Ok(best),
-                Ok(Answer::Ran(_) | Answer::Examined { .. }) => {
+                Ok(Answer::Ran(_) | Answer::Thought(_) | Answer::Examined { .. }) => {
                     best.end = End::Lost("the worker answered another question".to_owned());
                     return Ok(best);
                 }

@@ -14,6 +14,7 @@ use crate::plan::{Plan, file};
 use crate::shrink::{Limits, shrink_with};
 use crate::storm::confirm::{self, Confirmation};
 use crate::storm::locks::{self, LockFactory};
+use crate::storm::opinion::{self, Claim, Opinion};
 use crate::storm::place::place;
 use crate::storm::repeat::Report;
 use crate::storm::watchdog::Watchdog;
@@ -45,6 +46,19 @@ pub enum Request {
         /// How long it may take, real time.
         limit: Duration,
     },
+    /// Say whether this plan shows that: one [`Answer::Thought`].
+    Opinion {
+        /// As TOML.
+        plan: String,
+        /// On this engine.
+        engine: String,
+        /// What it is to show.
+        claim: Claim,
+        /// With these draws of it, from and before.
+        draws: (u32, u32),
+        /// How long it may take, real time.
+        limit: Duration,
+    },
     /// Shrink this plan: an [`Answer::Smaller`] for each improvement, then one
     /// [`Answer::Shrunk`].
     Shrink {
@@ -70,6 +84,8 @@ pub enum Answer {
         /// What turmoil says.
         confirmation: Option<Confirmation>,
     },
+    /// An engine was asked about a plan.
+    Thought(Opinion),
     /// A smaller plan fails in the same way.
     Smaller {
         /// As TOML.
@@ -151,6 +167,9 @@ fn answer(
         Request::Examine { plan, engine, confirm, events, limit } => {
             say(&watched(limit, &mut || examine(&plan, &engine, confirm, events)))
         }
+        Request::Opinion { plan, engine, claim, draws, limit } => {
+            say(&watched(limit, &mut || opinion_of(&plan, &engine, &claim, draws)))
+        }
         Request::Shrink { plan, replays, limit } => {
             let answer = watched(limit, &mut || shrunk(&plan, replays, say));
             say(&answer)
@@ -175,6 +194,18 @@ fn examine(plan: &str, engine_name: &str, confirm: bool, events: bool) -> Result
         report.events.clear();
     }
     Ok(Answer::Examined { report, confirmation })
+}
+
+fn opinion_of(
+    plan: &str,
+    engine_name: &str,
+    claim: &Claim,
+    (from, before): (u32, u32),
+) -> Result<Answer, String> {
+    let plan: Plan = file::parse("the plan", plan).map_err(|error| error.to_string())?;
+    let engine = engine(engine_name).ok_or("no such engine")?;
+    let factory: LockFactory = Arc::new(locks::build);
+    Ok(Answer::Thought(opinion::ask(&plan, engine.as_ref(), claim, from..before, &factory)))
 }
 
 fn shrunk(

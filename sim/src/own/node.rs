@@ -14,6 +14,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisConnectionInfo};
 
 use super::Failure;
+use crate::engine::senses;
 use crate::plan::Plan;
 use crate::server::redis::sentinel;
 use crate::storm::locks::MASTER_NAME;
@@ -144,7 +145,7 @@ impl Node {
     /// When none of them answers within the plan's command timeout; in a build without the shims of `zookeeper-client`'s I/O
     /// crates, with what to do about it (`docs/shims.md`).
     pub async fn zookeeper(&self) -> Result<zookeeper_client::Client, Failure> {
-        if let Some(refusal) = crate::engine::shims::refusal() {
+        if let Some(refusal) = crate::engine::shims::refusal(senses::are_answered()) {
             return Err(format!("{}: {}", refusal.clause, refusal.mend).into());
         }
         let nodes = self.plan.topology.zookeeper_nodes().into_iter();

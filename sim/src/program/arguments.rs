@@ -10,6 +10,7 @@ mod storm;
 mod values;
 
 use clap::{Parser, Subcommand};
+use lockstorm_sim::storm::environment::Environment;
 
 use super::claims::ClaimsArguments;
 use super::explain::ExplainArguments;
@@ -27,7 +28,10 @@ pub use seeds::SeedsVerb;
 pub use serve::{ServePostgres, ServeRedis, ServeVerb, ServeZookeeper};
 pub use serve_plan::{ServeArguments, ServePlan};
 pub use storm::{ChangeArguments, OF_FLAGS, ReplayArguments, RunArguments, StormArguments};
-pub use values::{DrawsArgument, EngineArgument, FenceArgument, Format, key_and_value, real_time};
+pub use values::{
+    AllEngines, DrawsArgument, EngineArgument, EngineChoice, FenceArgument, Format, key_and_value,
+    real_time,
+};
 
 /// Puts distributed locks through a storm, by seed.
 ///
@@ -41,6 +45,24 @@ pub struct Arguments {
     /// Say nothing of how far a long task is.
     #[arg(long, short, global = true)]
     pub quiet: bool,
+}
+
+impl Arguments {
+    /// Whether this is to be done on the engine `madsim`.
+    pub fn needs_madsim(&self, environment: &Environment) -> bool {
+        let said = match &self.verb {
+            Some(Verb::Run(arguments)) => arguments.storm.engine,
+            Some(Verb::Hunt(arguments)) => arguments.storm.engine,
+            Some(Verb::Replay(arguments)) => match arguments.engine {
+                Some(EngineChoice::All) => return false,
+                Some(EngineChoice::One(engine)) => Some(engine),
+                None => None,
+            },
+            _ => return false,
+        };
+        let said = said.map(EngineArgument::name).or(environment.engine.as_deref());
+        said == Some(EngineArgument::Madsim.name())
+    }
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 safe, 1 violation, 2 unknown, inert or not expressible, \

@@ -14,7 +14,7 @@ use lockstorm_sim::report::standing::{role, standing, state};
 use lockstorm_sim::storm::frozen::{Frozen, Until, Window, watched};
 use lockstorm_sim::storm::locks;
 
-use super::arguments::{EngineArgument, Format, ReplayArguments};
+use super::arguments::{EngineArgument, EngineChoice, Format, ReplayArguments};
 use super::exit::{self, Failure};
 use super::progress::Waiting;
 use super::say::{manner, say};
@@ -39,9 +39,9 @@ pub fn check(arguments: &ReplayArguments) -> Result<(), Failure> {
             )),
         };
     };
-    if arguments.engine.is_some_and(|engine| engine != EngineArgument::Event) {
+    if arguments.engine.is_some_and(|engine| engine != EngineChoice::One(EngineArgument::Event)) {
         return Err(Failure::usage(
-            "--until: turmoil cannot stand still; leave --engine (or LOCKSTORM_ENGINE) out, for \
+            "--until: no other engine can stand still; leave --engine (or LOCKSTORM_ENGINE) out, for \
              the event engine",
         ));
     }

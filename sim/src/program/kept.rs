@@ -10,7 +10,8 @@ use lockstorm_sim::seeds::{self, SeedFile, Shelf, Title, check};
 use lockstorm_sim::storm;
 use lockstorm_sim::storm::abreast::abreast;
 
-use super::arguments::{Format, SeedsVerb};
+use super::all_engines;
+use super::arguments::{AllEngines, Format, SeedsVerb};
 use super::exit::{self, Failure};
 use super::plan_source::load_any;
 use super::progress::Progress;
@@ -20,7 +21,10 @@ use super::say::{manner, say};
 /// `lockstorm seeds …`.
 pub fn kept(verb: &SeedsVerb) -> Result<u8, Failure> {
     match verb {
-        SeedsVerb::Check { folder } => check_all(folder),
+        SeedsVerb::Check { folder, engine: None } => check_all(folder),
+        SeedsVerb::Check { folder, engine: Some(AllEngines::All) } => {
+            all_engines::seeds(&paths(folder)?)
+        }
         SeedsVerb::List { folder, format } => list(folder, *format),
         SeedsVerb::Prune { folder, delete } => prune(folder, *delete),
         SeedsVerb::Add { seed, plan, shelf, storm, another, id, title, title_zh, folder } => {

@@ -16,9 +16,10 @@ use lockstorm_sim::storm::environment::Environment;
 use lockstorm_sim::storm::repeat::Repetition;
 use lockstorm_sim::storm::{self, Run, locks};
 
+use super::all_engines;
 use super::arguments::{
-    ChangeArguments, DrawsArgument, EngineArgument, Format, OF_FLAGS, ReplayArguments,
-    RunArguments, StormArguments,
+    ChangeArguments, DrawsArgument, EngineArgument, EngineChoice, Format, OF_FLAGS,
+    ReplayArguments, RunArguments, StormArguments,
 };
 use super::exit::Failure;
 use super::frozen;
@@ -80,10 +81,14 @@ pub fn run(arguments: &RunArguments, environment: &Environment) -> Result<u8, Fa
 /// `lockstorm replay`.
 pub fn replay(arguments: &ReplayArguments, environment: &Environment) -> Result<u8, Failure> {
     let arguments = &arguments.within(environment)?;
-    let asked = arguments.engine.unwrap_or(EngineArgument::Event);
     arguments.files.check(Some(&arguments.file), None)?;
     frozen::check(arguments)?;
     let plan = arguments.change.of_file(load_any(&arguments.file)?)?;
+    let asked = match arguments.engine {
+        None => EngineArgument::Event,
+        Some(EngineChoice::One(engine)) => engine,
+        Some(EngineChoice::All) => return on_all(&plan, arguments),
+    };
     if let Some(until) = arguments.until {
         return frozen::stand(&plan, until, arguments.serve);
     }
@@ -101,6 +106,17 @@ pub fn replay(arguments: &ReplayArguments, environment: &Environment) -> Result<
         files: &arguments.files,
     };
     tell(&plan, &telling)
+}
+
+/// `lockstorm replay --engine all`.
+fn on_all(plan: &Plan, arguments: &ReplayArguments) -> Result<u8, Failure> {
+    if arguments.format != Format::Text || !arguments.files.is_empty() {
+        return Err(Failure::usage(
+            "--engine all: whether engines agree is told as a table alone; leave out --format \
+             and the files, or ask one engine",
+        ));
+    }
+    all_engines::plan(plan, &arguments.file.display().to_string())
 }
 
 /// How a run is made and told.

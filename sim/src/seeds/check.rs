@@ -35,14 +35,25 @@ impl Checked {
 
 /// Runs the plan of `file` on both engines and compares.
 pub fn check(file: &SeedFile) -> Checked {
+    let (run, confirmation) = run(file);
+    compare(file, &run, &confirmation)
+}
+
+/// Runs the plan of `file` on the event engine, and asks turmoil about what came of it.
+pub fn run(file: &SeedFile) -> (Run, Confirmation) {
     let run = storm::run(&file.plan, &EventEngine);
+    let confirmation = ask_turmoil(&run);
+    (run, confirmation)
+}
+
+/// Compares what came of it with what `file` says.
+pub fn compare(file: &SeedFile, run: &Run, confirmation: &Confirmation) -> Checked {
     let kinds: Vec<&str> = run.judgement.kinds().into_iter().map(|kind| kind.id()).collect();
     let mut failures = Vec::new();
     if let Err(difference) = file.expect.met_by(run.judgement.verdict.id(), &kinds) {
         failures.push(format!("event: {difference}"));
     }
-    let confirmation = ask_turmoil(&run);
-    match (&file.turmoil, &confirmation) {
+    match (&file.turmoil, confirmation) {
         (Turmoil::Confirmed, Confirmation::Confirmed { .. }) => {}
         (Turmoil::NotExpressible(said), Confirmation::NotExpressible { clause })
             if said == clause => {}

@@ -25,7 +25,7 @@ use super::environment::Environment;
 use super::locks::{self, LockFactory};
 use super::repeat::{self, Repetition, Site, Tested};
 use super::watchdog::Watchdog;
-use super::{Run, engine, run_with};
+use super::{ENGINES, Run, engine, run_with};
 use crate::check::{Kind, Verdict};
 use crate::engine::Engine;
 use crate::own::section::Section;
@@ -248,7 +248,8 @@ impl Storm {
         self
     }
 
-    /// On this engine, `event` or `turmoil`.
+    /// On this engine: `event`, `event-shuffled`, `turmoil`, or one that was added
+    /// ([`add_engine`](super::add_engine)).
     #[must_use]
     pub fn engine(mut self, name: impl Into<String>) -> Self {
         self.engine = name.into();
@@ -428,8 +429,11 @@ impl Storm {
 
     fn engine_or_panic(&self) -> Arc<dyn Engine> {
         let name = Environment::get().engine.clone().unwrap_or_else(|| self.engine.clone());
-        engine(&name)
-            .unwrap_or_else(|| panic!("no engine is called `{name}`; there are: event, turmoil"))
+        engine(&name).unwrap_or_else(|| {
+            let here = ENGINES.into_iter().filter(|name| engine(name).is_some());
+            let here = here.collect::<Vec<_>>().join(", ");
+            panic!("no engine is called `{name}` in this program; there are: {here}")
+        })
     }
 }
 

@@ -140,7 +140,7 @@ pub fn confirm_shown(
 const SHORT_US: u64 = 40_000_000;
 
 /// The plan as it is for try 0, longer for try 1, longer and with other draws after it.
-fn with_other_draws(plan: &Plan, try_number: u32) -> Plan {
+pub(super) fn with_other_draws(plan: &Plan, try_number: u32) -> Plan {
     // Rounds take longer there, so a client's 20th comes later: half as long again, but
     // not so long that the plan becomes one that turmoil does not run.
     let longer = Micros(plan.duration.0 + plan.duration.0 / 2);

@@ -7,7 +7,7 @@
 //! | `LOCKSTORM_PLAN` | run this one plan, a capsule (`storm1:…`) or a file: in tests alone |
 //! | `LOCKSTORM_SEEDS` | run so many seeds instead of what the test says |
 //! | `LOCKSTORM_FOR` | go on with further seeds until so much real time is over, such as `10m` |
-//! | `LOCKSTORM_ENGINE` | run on this engine: `event` or `turmoil` |
+//! | `LOCKSTORM_ENGINE` | run on this engine: `event`, `event-shuffled`, `turmoil`; `madsim` where it is linked, and in a hunt |
 //! | `LOCKSTORM_REPORT` | write a failure as `html`, `perfetto`, `mermaid` (several with commas) and print the path |
 //! | `LOCKSTORM_OUT` | plans of failures go into this folder, and reports; reports into `target/lockstorm` where it is not set |
 //! | `LOCKSTORM_WORKER`, `LOCKSTORM_WORKER_OUT`, `LOCKSTORM_WORKER_STORM` | set by lockstorm for its own fresh processes |

@@ -24,6 +24,7 @@ use lockstorm::lock::{Grant, Guard, GuardBackend, Lock, LockError, Owner, Releas
 
 use super::postgres as database;
 use super::scene::REDIS_PORT;
+use crate::engine::Engine;
 use crate::engine::shims::{self, Refusal};
 use crate::own::section::Section;
 use crate::plan::scenario::{LOCKS, Needs, OWN_LOCK, READ_LOCK, find_lock};
@@ -186,10 +187,12 @@ pub fn quorum(plan: &Plan) -> u16 {
     if needs == Ok(Needs::Independent) || is_own { plan.topology.redis / 2 + 1 } else { 1 }
 }
 
-/// Why the plan's lock cannot be put through a storm by this program; `None` if it can.
-pub fn refusal(plan: &Plan) -> Option<Refusal> {
+/// Why the plan's lock cannot be put through a storm by this program on `engine`; `None` if it
+/// can.
+pub fn refusal(plan: &Plan, engine: &dyn Engine) -> Option<Refusal> {
     let lock = find_lock(&plan.lock.name).ok()?;
-    (lock.needs == Needs::Ensemble).then(shims::refusal)?
+    let are_answered = engine.answers_libraries();
+    (lock.needs == Needs::Ensemble).then(|| shims::refusal(are_answered))?
 }
 
 fn made(

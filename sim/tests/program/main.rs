@@ -106,7 +106,10 @@ fn one_run_obeys_the_environment_where_no_flag_is_given() {
         assert!(told.contains(" event 0.1.0"), "{arguments:?}: {told}");
         let (code, _, wrong) = run(arguments, "LOCKSTORM_ENGINE", "madness");
         assert_eq!(code, Some(64));
-        assert_eq!(wrong, "error: LOCKSTORM_ENGINE=`madness`: there are: event, turmoil\n");
+        assert_eq!(
+            wrong,
+            "error: LOCKSTORM_ENGINE=`madness`: there are: event, event-shuffled, turmoil, madsim\n"
+        );
     }
     let (_, drawn, _) = run(&["run", "--print-plan"], "LOCKSTORM_SEED", "0x5");
     let (_, same, _) = run(&["run", "--seed", "5", "--print-plan"], "LOCKSTORM_SEEDS", "3");

@@ -114,7 +114,7 @@ pub(super) struct Core {
 
 impl Core {
     pub(super) fn new(stage: &Stage, manner: &Manner) -> Arc<Core> {
-        let mut network = Network::new(&stage.world, stage.links, stage.kernel, manner.tick_us);
+        let mut network = Network::new(&stage.world, stage.links, stage.kernel, manner.wire);
         network.note_with(&stage.recorder);
         Arc::new(Core {
             world: stage.world.clone(),

@@ -39,6 +39,7 @@ use bytes::Bytes;
 
 use super::core::Effects;
 use crate::draw::Draw;
+use crate::engine::kernel::{RTO_MAX_US, RTO_MIN_US};
 use crate::engine::world::{NodeId, Touch, World};
 use crate::engine::{Kernel, Links};
 use crate::history::Recorder;
@@ -188,6 +189,26 @@ struct Listening {
     acceptor: Option<Waker>,
 }
 
+/// How messages travel; as on Linux by default.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wire {
+    /// Messages take whole multiples of this, µs.
+    pub(super) tick_us: u64,
+    /// A message of a connection arrives so long after it was sent, and after the one before
+    /// it, at the earliest, µs.
+    pub(super) apart_us: u64,
+    /// When a kernel sends again what was not acknowledged: at first, and at the latest, µs.
+    pub(super) rto_us: (u64, u64),
+    /// Whether a cut also catches what is under way.
+    pub(super) catches: bool,
+}
+
+impl Default for Wire {
+    fn default() -> Self {
+        Wire { tick_us: 1, apart_us: 0, rto_us: (RTO_MIN_US, RTO_MAX_US), catches: true }
+    }
+}
+
 /// All connections of a run.
 pub(super) struct Network {
     connections: Vec<Option<Connection>>,
@@ -197,8 +218,7 @@ pub(super) struct Network {
     /// How many listeners there have been.
     listeners: u64,
     links: Links,
-    /// Messages take whole multiples of this, µs.
-    tick_us: u64,
+    wire: Wire,
     kernel: Kernel,
     nodes: usize,
     names: Vec<Arc<str>>,
@@ -224,7 +244,7 @@ impl End {
 }
 
 impl Network {
-    pub(super) fn new(world: &World, links: Links, kernel: Kernel, tick_us: u64) -> Self {
+    pub(super) fn new(world: &World, links: Links, kernel: Kernel, wire: Wire) -> Self {
         let nodes = world.len();
         Network {
             connections: Vec::new(),
@@ -233,7 +253,7 @@ impl Network {
             listening: BTreeMap::new(),
             listeners: 0,
             links,
-            tick_us,
+            wire,
             kernel,
             nodes,
             names: (0..nodes).map(|index| world.name(NodeId(index as u16))).collect(),
@@ -339,7 +359,7 @@ impl Network {
             }
         };
         let us = draw.lognormal_us(median_us, sigma_milli) + self.extra_us[link];
-        us.next_multiple_of(self.tick_us)
+        us.next_multiple_of(self.wire.tick_us)
     }
 
     /// Whether the machine of this end has died since the end came to be.

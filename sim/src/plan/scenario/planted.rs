@@ -99,5 +99,6 @@ pub const PLANTED: &[LockKind] = pairs![
     "unlocked-one-by-one" SaleUnderMaster false "each item is unlocked, and all are committed after the loop" "逐项加锁解锁，循环结束后才提交",
     "version-read-late" WayToSell false "the version is read again at the checkout" "下单时重新读取版本号",
     "state-goes-round" WayToSell false "the state that is compared goes round, and is no version" "比较的是会复原的状态而非版本号",
+    "lost-hand-over" Master false "two tasks that one call wakes must run in one order" "同时唤醒的两个任务必须按序运行",
     "parent-watched" Ensemble false "all waiters watch the whole queue" "所有等待者都监视父节点",
 ];

@@ -7,7 +7,7 @@ use lockstorm_sim::plan::Seed;
 use lockstorm_sim::seeds::Shelf;
 
 use super::storm::StormArguments;
-use super::values::Format;
+use super::values::{AllEngines, Format};
 
 /// `seeds`.
 #[derive(Debug, Subcommand)]
@@ -17,6 +17,9 @@ pub enum SeedsVerb {
         /// The folder.
         #[arg(default_value = "seeds")]
         folder: PathBuf,
+        /// Ask all engines, and tell whether they agree.
+        #[arg(long, value_enum)]
+        engine: Option<AllEngines>,
     },
     /// List the kept plans.
     List {

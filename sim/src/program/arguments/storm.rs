@@ -7,10 +7,13 @@ use lockstorm_sim::hunt::Quarry;
 use lockstorm_sim::plan::file::setting::settable;
 use lockstorm_sim::plan::keys::{Key, SECTIONS};
 use lockstorm_sim::plan::{Draws, Fence, Plan, Seed, scenario};
+use lockstorm_sim::storm::ENGINES;
 use lockstorm_sim::storm::environment::Environment;
 use lockstorm_sim::storm::frozen::Until;
 
-use super::values::{DrawsArgument, EngineArgument, FenceArgument, Format, key_and_value};
+use super::values::{
+    DrawsArgument, EngineArgument, EngineChoice, FenceArgument, Format, key_and_value,
+};
 use crate::program::exit::Failure;
 use crate::program::report::Files;
 
@@ -143,7 +146,7 @@ impl StormArguments {
 
     /// The engine that is asked for.
     pub fn engine(&self) -> EngineArgument {
-        self.engine.unwrap_or(EngineArgument::Event)
+        self.engine.unwrap_or_default()
     }
 
     /// The flags that name this quarry.
@@ -160,10 +163,7 @@ impl StormArguments {
                 Draws::First => DrawsArgument::First,
                 Draws::Wide => DrawsArgument::Wide,
             }),
-            engine: Some(match quarry.engine.as_str() {
-                "turmoil" => EngineArgument::Turmoil,
-                _ => EngineArgument::Event,
-            }),
+            engine: Some(EngineArgument::from_str(&quarry.engine, false).unwrap_or_default()),
         }
     }
 }
@@ -237,9 +237,9 @@ pub struct ReplayArguments {
     /// What is not as the file has it.
     #[command(flatten)]
     pub change: ChangeArguments,
-    /// The engine; event where nothing is said.
+    /// The engine; event where nothing is said. `all` asks the three of them whether they agree.
     #[arg(long, value_enum)]
-    pub engine: Option<EngineArgument>,
+    pub engine: Option<EngineChoice>,
     /// What else to write.
     #[command(flatten)]
     pub files: Files,
@@ -252,7 +252,9 @@ impl ReplayArguments {
     /// With what the environment says where a flag does not.
     pub fn within(&self, environment: &Environment) -> Result<ReplayArguments, Failure> {
         let mut arguments = self.clone();
-        arguments.engine = engine_within(arguments.engine, environment)?;
+        if arguments.engine.is_none() {
+            arguments.engine = engine_within(None, environment)?.map(EngineChoice::One);
+        }
         Ok(arguments)
     }
 }
@@ -263,6 +265,6 @@ pub(super) fn engine_within(
     environment: &Environment,
 ) -> Result<Option<EngineArgument>, Failure> {
     let (None, Some(name)) = (flag, &environment.engine) else { return Ok(flag) };
-    let mend = format!("LOCKSTORM_ENGINE=`{name}`: there are: event, turmoil");
+    let mend = format!("LOCKSTORM_ENGINE=`{name}`: there are: {}", ENGINES.join(", "));
     EngineArgument::from_str(name, false).map(Some).map_err(|_| Failure::usage(mend))
 }

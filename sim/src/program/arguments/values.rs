@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use lockstorm_sim::plan::{Draws, Fence, Micros};
 
 /// How something is told.
@@ -66,12 +67,17 @@ impl DrawsArgument {
 }
 
 /// `--engine`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum EngineArgument {
     /// Fast, with the whole fault model.
+    #[default]
     Event,
+    /// The same with ready tasks in a drawn order.
+    EventShuffled,
     /// The reference.
     Turmoil,
+    /// The second opinion, in a program of its own.
+    Madsim,
 }
 
 impl EngineArgument {
@@ -79,9 +85,49 @@ impl EngineArgument {
     pub fn name(self) -> &'static str {
         match self {
             EngineArgument::Event => "event",
+            EngineArgument::EventShuffled => "event-shuffled",
             EngineArgument::Turmoil => "turmoil",
+            EngineArgument::Madsim => "madsim",
         }
     }
+}
+
+/// `--engine` where several can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineChoice {
+    /// This one.
+    One(EngineArgument),
+    /// event, turmoil and madsim, side by side.
+    All,
+}
+
+impl ValueEnum for EngineChoice {
+    fn value_variants<'a>() -> &'a [Self] {
+        const ALL: [EngineChoice; 5] = [
+            EngineChoice::One(EngineArgument::Event),
+            EngineChoice::One(EngineArgument::EventShuffled),
+            EngineChoice::One(EngineArgument::Turmoil),
+            EngineChoice::One(EngineArgument::Madsim),
+            EngineChoice::All,
+        ];
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            EngineChoice::One(engine) => engine.to_possible_value(),
+            EngineChoice::All => {
+                Some(PossibleValue::new("all").help("Event, turmoil and madsim, side by side"))
+            }
+        }
+    }
+}
+
+/// `seeds check --engine`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AllEngines {
+    /// Event, turmoil and madsim, side by side.
+    All,
 }
 
 /// A real time of at least a second, written as in plans.

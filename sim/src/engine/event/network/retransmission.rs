@@ -6,7 +6,7 @@ use std::io;
 use super::{Content, End, Network, Packet, Place, Retransmission, Segment};
 use crate::engine::event::core::{Effects, Step};
 use crate::engine::event::queue::Queue;
-use crate::engine::kernel::{RTO_MAX_US, RTO_MIN_US, SYN_RTO_US};
+use crate::engine::kernel::SYN_RTO_US;
 use crate::engine::world::{Touch, World};
 
 impl End {
@@ -33,6 +33,7 @@ impl Network {
         if self.has_lost_its_kernel(sender) || sender.broken {
             return;
         }
+        let (rto_min_us, _) = self.wire.rto_us;
         let Some(connection) = self.connection_mut(index, generation) else { return };
         let sender = &mut connection.ends[usize::from(from_side)];
         let is_first = sender.retransmission.is_none() || sender.only_greets();
@@ -41,7 +42,7 @@ impl Network {
         if is_first {
             // A lost end of the handshake is found by the other kernel, when it repeats
             // its SYN-ACK.
-            let rto_us = if is_greeting { SYN_RTO_US } else { RTO_MIN_US };
+            let rto_us = if is_greeting { SYN_RTO_US } else { rto_min_us };
             sender.retransmissions = sender.retransmissions.wrapping_add(1);
             let number = sender.retransmissions;
             sender.retransmission = Some(Retransmission { number, first_us: None, rto_us });
@@ -157,10 +158,11 @@ impl Network {
         (index, generation, side): Place,
         state: Retransmission,
     ) {
+        let (_, rto_max_us) = self.wire.rto_us;
         let Some(connection) = self.connection_mut(index, generation) else { return };
         let sender = &mut connection.ends[usize::from(side)];
         let first_us = state.first_us.unwrap_or(now_us);
-        let rto_us = (state.rto_us * 2).min(RTO_MAX_US);
+        let rto_us = (state.rto_us * 2).min(rto_max_us);
         let mut at_us = now_us + rto_us;
         if let Some(limit_us) = sender.user_timeout_us {
             at_us = at_us.min(first_us.saturating_add(limit_us)).max(now_us + 1);

@@ -93,14 +93,17 @@ impl Network {
         if self.extra_us[self.link(from, to)] > 0 {
             effects.touch(Touch::Slowed { from, to });
         }
-        let earliest_us = world.now_us() + self.latency_us(from, to);
+        let now_us = world.now_us();
+        let earliest_us = now_us + self.latency_us(from, to);
+        let apart_us = self.wire.apart_us;
         self.messages += 1;
         let Some(connection) = self.connection_mut(packet.connection, packet.generation) else {
             return;
         };
         let sender = &mut connection.ends[usize::from(1 - packet.to_side)];
         // One connection takes one path: what was sent first arrives first.
-        let at_us = earliest_us.max(sender.last_arrival_us);
+        let after_us = sender.last_arrival_us.max(now_us) + apart_us;
+        let at_us = earliest_us.max(after_us);
         sender.last_arrival_us = at_us;
         queue.push(at_us, Step::Arrive(packet));
     }
@@ -162,7 +165,7 @@ impl Network {
         let receiver = &connection.ends[usize::from(to_side)];
         let to = receiver.node;
         let life_is_over = receiver.life != self.lives[to.index()];
-        let is_cut = self.is_cut(from, to);
+        let is_cut = self.wire.catches && self.is_cut(from, to);
         if is_cut || self.dead[to.index()] {
             if is_cut {
                 effects.touch(Touch::Cut { from, to });
