@@ -64,7 +64,7 @@ fn a_gate_keeps_connections_for_everything_else() {
 fn a_gate_that_looks_at_the_wait_for_connections_keeps_it_short() {
     for node in of_nodes(&run_by(GateBy::PoolWait, 1_000, &[])) {
         assert_eq!((node.refusals, node.others_failed), (0, 0), "{node:?}");
-        assert!(node.longest_wait.as_millis() < 200 && node.others > 100, "{node:?}");
+        assert!(node.longest_wait.as_millis() < 250 && node.others > 100, "{node:?}");
     }
 }
 

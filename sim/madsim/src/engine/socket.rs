@@ -21,17 +21,19 @@ pub(super) struct Socket {
     /// Node and incarnation.
     owner: (NodeId, u32),
     place: Place,
+    local: SocketAddr,
     peer: SocketAddr,
 }
 
 impl Socket {
     pub(super) fn stream(core: Arc<Core>, owner: (NodeId, u32), place: Place) -> Stream {
-        let peer = core.with_connection(place, |connection, _| {
-            let side = 1 - place.1;
-            (World::address(connection.ends[side].node), connection.ports[side]).into()
+        let addresses = core.with_connection(place, |connection, _| {
+            [place.1, 1 - place.1].map(|side| {
+                (World::address(connection.ends[side].node), connection.ports[side]).into()
+            })
         });
-        let peer = peer.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
-        Stream::new(Socket { core, owner, place, peer })
+        let [local, peer] = addresses.unwrap_or([SocketAddr::from(([0, 0, 0, 0], 0)); 2]);
+        Stream::new(Socket { core, owner, place, local, peer })
     }
 
     /// Whether the program lives. I/O of a dead incarnation never completes, also in
@@ -97,6 +99,10 @@ impl AsyncWrite for Socket {
 impl Transport for Socket {
     fn peer_addr(&self) -> SocketAddr {
         self.peer
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.local)
     }
 
     fn set_keepalive(&mut self, keepalive: Option<Keepalive>) -> io::Result<()> {

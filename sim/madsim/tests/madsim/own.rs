@@ -212,3 +212,31 @@ fn a_program_that_panics_is_named() {
     let why = ending.stuck.unwrap();
     assert!(why.contains("node") && why.contains("out of ideas"), "{why}");
 }
+
+#[test]
+fn this_ends_address_is_what_the_other_end_has_for_its_peer() {
+    let said = Said::default();
+    let (there, here) = (said.clone(), said.clone());
+    let server = program(move |host| {
+        let said = there.clone();
+        async move {
+            let stream = host.listen(80).await.unwrap().accept().await.unwrap();
+            said.say(format!("{} {}", stream.local_addr().unwrap(), stream.peer_addr()));
+            std::future::pending().await
+        }
+    });
+    let client = program(move |host| {
+        let said = here.clone();
+        async move {
+            // The server listens first.
+            host.sleep(Duration::from_millis(10)).await;
+            let stream = host.connect("server:80").await.unwrap();
+            said.say(format!("{} {}", stream.peer_addr(), stream.local_addr().unwrap()));
+            std::future::pending().await
+        }
+    });
+    run(&Madsim::default(), stage(1, [("server", server), ("client", client)], |_| ()));
+    let lines = said.lines();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert_eq!(lines[0], lines[1]);
+}
