@@ -166,7 +166,7 @@ struct Manner {
 /// Runs `plan` with a crew's programs in the place of the clients. What is to be thought of it is
 /// for whoever sent the crew to say: the judgement tells only whether it was run.
 pub fn run_crewed(plan: &Plan, engine: &dyn Engine, crew: Arc<dyn crew::Crew>) -> Run {
-    if let Some(Refusal { clause, mend }) = crew_refusal(plan) {
+    if let Some(Refusal { clause, mend }) = crew_refusal(plan, engine) {
         let mut run = not_run(plan, engine, Judgement::not_expressible(), clause);
         run.ending.mend = Some(mend);
         return run;
@@ -176,8 +176,9 @@ pub fn run_crewed(plan: &Plan, engine: &dyn Engine, crew: Arc<dyn crew::Crew>) -
 }
 
 /// Why a crew's clients cannot be put through a storm by this program; `None` if they can.
-fn crew_refusal(plan: &Plan) -> Option<Refusal> {
-    (plan.topology.zookeeper > 0).then(crate::engine::shims::refusal)?
+fn crew_refusal(plan: &Plan, engine: &dyn Engine) -> Option<Refusal> {
+    let are_answered = engine.answers_libraries();
+    (plan.topology.zookeeper > 0).then(|| crate::engine::shims::refusal(are_answered))?
 }
 
 fn staged(plan: &Plan, engine: &dyn Engine, factory: &LockFactory, manner: Manner) -> Run {
