@@ -2,7 +2,7 @@
 //! real time, with doors for clients in any language.
 //!
 //! It is a storm's scene on the engine that keeps real time
-//! ([`ServingEngine`](crate::engine::event::ServingEngine)): the nodes, the conductor, the faults
+//! ([`ServingEngine`]): the nodes, the conductor, the faults
 //! and the watches are the same. In the place of the clients stand [`doors`]: a TCP port for each
 //! app and server, whose [`passage`] carries bytes between a real socket and one of the simulated
 //! network, on the app's node. So a cut between `app-1` and `redis-1` is a cut for whoever came

@@ -351,7 +351,7 @@ mod tests {
             let range = latency_range(Latency { median_us, sigma_milli });
             (range.start.as_nanos(), range.end.as_nanos())
         };
-        assert_eq!(range(250, 400), (149_730, 350_271));
+        assert_eq!(range(250, 400), (149_731, 350_270));
         assert_eq!(range(1_000, 0), (1_000_000, 1_000_001));
         assert_eq!(range(0, 0), (1_000, 1_001));
         let (least, most) = range(5_000, 2_000);
