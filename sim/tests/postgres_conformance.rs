@@ -4,12 +4,15 @@
 
 #[path = "postgres_support/anomalies.rs"]
 mod anomalies;
+#[path = "postgres_support/by_hand.rs"]
+mod by_hand;
 mod postgres_support;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anomalies::ANOMALIES;
+use by_hand::BY_HAND;
 use lockstorm_sim::draw::Draw;
 use postgres_support::{Ours, Real, connect, on_tokio, told};
 use tokio::task::JoinHandle;
@@ -299,5 +302,20 @@ fn the_anomalies_of_hermitage() {
         // What is not here is refused, and not taken for something weaker.
         let client = connect(ours.port).await;
         assert_eq!(told(&client, "BEGIN ISOLATION LEVEL SERIALIZABLE").await, "0A000");
+    });
+}
+
+#[test]
+fn schedules_that_once_came_out_otherwise() {
+    on_tokio(async {
+        let (ours, Some(real)) = (Ours::start().await, Real::start().await) else { return };
+        for (name, isolation, steps) in BY_HAND {
+            let begin = |at| (at, format!("BEGIN ISOLATION LEVEL {isolation}"));
+            let steps = steps.iter().map(|(at, sql)| (*at, (*sql).to_owned()));
+            let schedule: Vec<_> = (0..3).map(begin).chain(steps).collect();
+            let found = run(ours.port, "t", &two_rows(), &schedule).await.lines;
+            let expected = run(real.port, "t", &two_rows(), &schedule).await.lines;
+            assert_eq!(expected, found, "{name}, {isolation}");
+        }
     });
 }

@@ -107,6 +107,12 @@ impl Session {
             self.core.may_write(command_name(plan))?;
         }
         self.core.made_bytes = 0;
+        if let Action::LockTables { tables, mode, nowait } = &plan.action {
+            // Without a snapshot, so that a transaction sees what was there once it had its lock.
+            self.lock_named(tables, *mode, *nowait).await?;
+            let (fields, rows, tag) = (None, Vec::new(), plan.tag.to_owned());
+            return Ok(Outcome { fields, rows, tag, counts: false });
+        }
         let snapshot = self.take_snapshot();
         let mut run = Run { parameters, earlier: Vec::new(), snapshot };
         for earlier in &plan.earlier {
@@ -155,12 +161,10 @@ impl Session {
                 self.truncate(tables, *restart)?;
                 Ok((Vec::new(), 0))
             }
-            Action::LockTables { tables, mode, nowait } => {
-                self.lock_named(tables, *mode, *nowait).await?;
-                Ok((Vec::new(), 0))
-            }
             Action::Nothing => Ok((Vec::new(), 0)),
-            Action::Utility(_) => Err(SqlError::new("XX000", "not a plan of rows")),
+            Action::LockTables { .. } | Action::Utility(_) => {
+                Err(SqlError::new("XX000", "not a plan of rows"))
+            }
         }
     }
 

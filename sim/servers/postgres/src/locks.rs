@@ -201,13 +201,14 @@ impl Locks {
             Some(place) => lock.queue[..place].iter().fold(0, |mask, one| mask | 1 << one.mode),
             None => wanted,
         };
-        if place.is_some() && is_free && conflicts(mode) & ahead == 0 {
-            self.grant(pid, tag, mode, scope);
-            return Acquired::Granted;
-        }
+        // Only who would wait finds out whether it may go before others (`ProcSleep`).
         if !waits {
             self.forget_if_empty(tag);
             return Acquired::Busy;
+        }
+        if place.is_some() && is_free && conflicts(mode) & ahead == 0 {
+            self.grant(pid, tag, mode, scope);
+            return Acquired::Granted;
         }
         let circle = lock.queue.iter().find(|waiter| {
             let held = lock.granted.get(&waiter.pid).copied().unwrap_or(0);

@@ -317,10 +317,20 @@ fn advisory_tag(arguments: &[Value]) -> Tag {
     }
 }
 
+/// The magnitude of an integer of a type that ends at `most`.
+fn absolute(argument: &Value, most: i64, type_name: &str) -> SqlResult<Value> {
+    let Value::Int(number) = argument else { return Ok(argument.clone()) };
+    let within = number.checked_abs().filter(|number| *number <= most);
+    let out = || SqlError::new("22003", format!("{type_name} out of range"));
+    within.map(Value::Int).ok_or_else(|| out().into())
+}
+
 /// Functions of their arguments alone.
 pub(super) fn pure(function: Function, arguments: &[Value]) -> SqlResult<Value> {
     let text = || arguments[0].str();
     Ok(match function {
+        Function::AbsoluteInt2 => absolute(&arguments[0], i64::from(i16::MAX), "smallint")?,
+        Function::AbsoluteInt4 => absolute(&arguments[0], i64::from(i32::MAX), "integer")?,
         Function::Absolute => match &arguments[0] {
             Value::Int(number) => Value::Int(
                 number

@@ -236,7 +236,11 @@ impl Environment<'_> {
             .filter(|member| !member.writes && running.contains(member.xid))
             .collect();
         old.members.clone_from(&kept);
-        old.members.push(Member { xid, lock, writes: true });
+        // As `compute_new_xmax_infomask` does: a row that its writer had locked FOR UPDATE is, to
+        // whoever comes later, one whose key may be another.
+        let had = kept.iter().filter(|member| member.xid == xid).map(|member| member.lock);
+        let strongest = had.fold(lock, RowLock::max);
+        old.members.push(Member { xid, lock: strongest, writes: true });
         old.cmax = command;
         old.next = new.map(|_| id);
         heap.dead += 1;

@@ -28,6 +28,8 @@ pub(crate) enum Function {
     BlockingPids,
     IsolationTestIsBlocked,
     Absolute,
+    AbsoluteInt2,
+    AbsoluteInt4,
     Modulo,
     Length,
     Upper,
@@ -102,8 +104,8 @@ pub(super) const SIGNATURES: &[Signature] = &[
     ("pg_promote", &[T::Bool, T::Int4], T::Bool, F::Promote),
     ("pg_blocking_pids", &[T::Int4], T::Int4Array, F::BlockingPids),
     ("pg_isolation_test_session_is_blocked", &[T::Int4, T::Int4Array], T::Bool, F::IsolationTestIsBlocked),
-    ("abs", &[T::Int2], T::Int2, F::Absolute),
-    ("abs", &[T::Int4], T::Int4, F::Absolute),
+    ("abs", &[T::Int2], T::Int2, F::AbsoluteInt2),
+    ("abs", &[T::Int4], T::Int4, F::AbsoluteInt4),
     ("abs", &[T::Int8], T::Int8, F::Absolute),
     ("abs", &[T::Float8], T::Float8, F::Absolute),
     ("mod", &[T::Int4, T::Int4], T::Int4, F::Modulo),
@@ -137,6 +139,8 @@ impl Function {
         matches!(
             self,
             F::Absolute
+                | F::AbsoluteInt2
+                | F::AbsoluteInt4
                 | F::Modulo
                 | F::Length
                 | F::Upper
