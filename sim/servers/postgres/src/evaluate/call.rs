@@ -322,7 +322,7 @@ fn absolute(argument: &Value, most: i64, type_name: &str) -> SqlResult<Value> {
     let Value::Int(number) = argument else { return Ok(argument.clone()) };
     let within = number.checked_abs().filter(|number| *number <= most);
     let out = || SqlError::new("22003", format!("{type_name} out of range"));
-    within.map(Value::Int).ok_or_else(|| out().into())
+    within.map(Value::Int).ok_or_else(out)
 }
 
 /// Functions of their arguments alone.
