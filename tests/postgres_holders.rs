@@ -364,8 +364,8 @@ fn a_server_that_its_disk_has_ended_serves_again_once_the_disk_is_repaired() {
                 assert_eq!(run.judgement.verdict, Verdict::Safe, "{}", told(run));
                 let [0, again] = starts(run)[..] else { panic!("{:?}", starts(run)) };
                 assert!((again_ms..again_ms + 5).contains(&again), "{again}");
-                let soon_us = (again + 1_500) * 1_000;
-                let is_then = |(at_us, _): &(u64, String)| (again * 1_000..soon_us).contains(at_us);
+                // Whoever held it could not let go: it is free when the lease has run out.
+                let is_then = |(at_us, _): &(u64, String)| *at_us >= again * 1_000;
                 assert!(grants(run).iter().any(is_then), "{}", told(run));
             },
         );
